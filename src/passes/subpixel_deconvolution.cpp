@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -58,39 +59,50 @@ Taps taps_of(const Tensor& weights, const Tensor* given_bias, const Axis& rows, 
   return {taps, bias};
 }
 
-bool gather(ir::Graph& graph, ir::NodeId id) {
-  const ir::Node node = graph.node(id);
-  if (node.op != "ConvTranspose" || node.text("layout", "") != "NHWC" || node.integer("group", 1) != 1 ||
-      node.inputs.size() > 3 || node.has("residual"))
-    return false;
-  const Tensor* constant_weights = graph.constant(node.inputs[1]);
-  const Tensor* constant_bias = node.inputs.size() > 2 ? graph.constant(node.inputs[2]) : nullptr;
+/// The rows and columns of a transposed convolution in NHWC of known sizes and weights in f32 that is neither grouped
+/// nor dilated; nullopt for others.
+std::optional<std::array<Axis, 2>> axes_of(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op != "ConvTranspose" || node.text("layout", "") != "NHWC" || node.integer("group", 1) != 1)
+    return std::nullopt;
+  const Tensor *weights = graph.constant(node.inputs[1]), *bias = nullptr;
   const bool biased = node.inputs.size() > 2 && node.inputs[2] != ir::no_value;
-  const ir::Shape *from = shape_of(graph, node.inputs[0]), *given = shape_of(graph, node.outputs[0]);
-  if (!constant_weights || constant_weights->dtype() != DType::f32 || constant_weights->dims().rank() != 4 || !from ||
-      !given || from->size() != 4 || (biased && (!constant_bias || constant_bias->dtype() != DType::f32)))
-    return false;
+  if (biased) bias = graph.constant(node.inputs[2]);
+  const bool is_added = node.inputs.size() > 3 && node.inputs[3] != ir::no_value;
+  const ir::Shape *from = shape_of(graph, node.inputs[0]), *to = shape_of(graph, node.outputs[0]);
+  if (!weights || weights->dtype() != DType::f32 || weights->dims().rank() != 4 || !from || !to || from->size() != 4 ||
+      (biased && (!bias || bias->dtype() != DType::f32)))
+    return std::nullopt;
   const auto strides = node.integers("strides", {1, 1}), dilations = node.integers("dilations", {1, 1});
   auto pads = node.integers("pads", {0, 0, 0, 0});
   const std::string automatic = node.text("auto_pad", "NOTSET");
   if (automatic == "VALID") pads = {0, 0, 0, 0};
   if ((automatic != "NOTSET" && automatic != "VALID") || !node.integers("output_shape").empty() ||
       dilations != std::vector<int64_t>{1, 1})
-    return false;
-  // Copies: values move when others are added.
-  const Tensor weights = *constant_weights;
-  const ir::Shape to = *given;
-  const int64_t results = weights.dims()[1];
-  Axis axes[2];
+    return std::nullopt;
+  std::array<Axis, 2> axes;
   for (size_t at = 0; at < 2; ++at) {
-    const ir::Dim &in = (*from)[at + 1], &out = to[at + 1];
-    if (!in.is_constant() || !out.is_constant()) return false;
-    axes[at] = {strides[at], pads[at], weights.dims()[at + 2], in.value(), out.value()};
-    if (axes[at].out < 1 || !set_window(axes[at])) return false;
+    const ir::Dim &in = (*from)[at + 1], &out = (*to)[at + 1];
+    if (!in.is_constant() || !out.is_constant()) return std::nullopt;
+    axes[at] = {strides[at], pads[at], weights->dims()[at + 2], in.value(), out.value()};
+    if (axes[at].out < 1 || !set_window(axes[at])) return std::nullopt;
+    if (is_added && axes[at].out % axes[at].stride) return std::nullopt;
   }
-  const auto& [rows, columns] = axes;
+  return axes;
+}
+
+bool gather(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  const auto axes = axes_of(graph, node);
+  if (!axes) return false;
+  const bool biased = node.inputs.size() > 2 && node.inputs[2] != ir::no_value;
+  const bool is_added = node.inputs.size() > 3 && node.inputs[3] != ir::no_value;
+  // Copies: values move when others are added.
+  const Tensor weights = *graph.constant(node.inputs[1]);
+  const ir::Shape to = *shape_of(graph, node.outputs[0]);
+  const int64_t results = weights.dims()[1];
+  const auto& [rows, columns] = *axes;
   const int64_t phases = rows.stride * columns.stride;
-  const Taps made = taps_of(weights, biased ? constant_bias : nullptr, rows, columns);
+  const Taps made = taps_of(weights, biased ? graph.constant(node.inputs[2]) : nullptr, rows, columns);
   const std::string name = graph.value(node.outputs[0]).name;
   const DType type = graph.value(node.outputs[0]).dtype;
   const ir::Dim batch = to[0];
@@ -101,14 +113,8 @@ bool gather(ir::Graph& graph, ir::NodeId id) {
   ir::Attributes attributes{
       {"layout", std::string("NHWC")},
       {"pads", std::vector<int64_t>{-rows.first, -columns.first, rows.pad_end(), columns.pad_end()}}};
-  for (const char* word : {"activation", "alpha", "beta"})
+  for (const char* word : {"activation", "alpha", "beta", "residual"})
     if (const auto found = node.attributes.find(word); found != node.attributes.end()) attributes.insert(*found);
-  const ir::ValueId product =
-      known(graph.apply("Conv",
-                        {node.inputs[0], graph.add_constant(name + ".weights", made.weights),
-                         graph.add_constant(name + ".bias", made.bias)},
-                        attributes, node.origins, name + ".phases"),
-            {batch, ir::Dim(rows.steps()), ir::Dim(columns.steps()), ir::Dim(phases * results)});
   const auto reshaped = [&](ir::ValueId value, const std::vector<int64_t>& sizes, const char* suffix) {
     ir::Shape shape{batch};
     std::vector<int64_t> target{-1};
@@ -117,9 +123,21 @@ bool gather(ir::Graph& graph, ir::NodeId id) {
                              name + suffix),
                  shape);
   };
+  const Perm perm{0, 1, 3, 2, 4, 5};
+  std::vector<ir::ValueId> inputs{node.inputs[0], graph.add_constant(name + ".weights", made.weights),
+                                  graph.add_constant(name + ".bias", made.bias)};
+  if (is_added) {  // what is added, in the order of the phases
+    const ir::ValueId blocks = reshaped(
+        node.inputs[3], {rows.steps(), rows.stride, columns.steps(), columns.stride, results}, ".residual.split");
+    const ir::ValueId turned = known(graph.apply("Transpose", {blocks}, {{"perm", perm}}, {}, name + ".residual"),
+                                     permuted(*shape_of(graph, blocks), perm));
+    inputs.push_back(reshaped(turned, {rows.steps(), columns.steps(), phases * results}, ".residual.phases"));
+  }
+  const ir::ValueId product =
+      known(graph.apply("Conv", inputs, attributes, node.origins, name + ".phases"),
+            {batch, ir::Dim(rows.steps()), ir::Dim(columns.steps()), ir::Dim(phases * results)});
   const ir::ValueId split =
       reshaped(product, {rows.steps(), columns.steps(), rows.stride, columns.stride, results}, ".split");
-  const Perm perm{0, 1, 3, 2, 4, 5};
   const ir::ValueId woven = known(graph.apply("Transpose", {split}, {{"perm", perm}}, node.origins, name + ".woven"),
                                   permuted(*shape_of(graph, split), perm));
   ir::ValueId result =

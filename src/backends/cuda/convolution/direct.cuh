@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolution of any strides, groups and dilations: implicit GEMM on the plain arithmetic units by 256 threads. Tile:
-// 64 pixels x 64 channels of one group, 16 deep.
+// 64 pixels x 64 channels of one group, 16 deep. UP_H, UP_W: how far apart the input's pixels lie, with zeros between
+// them, in a transposed convolution.
+#ifndef UP_H
+#define UP_H 1
+#define UP_W 1
+#endif
 __device__ __forceinline__ float add_product(float a, float b, float sum) { return fmaf(a, b, sum); }
 __device__ __forceinline__ int add_product(int a, int b, int sum) { return a * b + sum; }
 
@@ -27,8 +32,10 @@ __device__ __forceinline__ void direct_sums(const P& p, const Number& number, co
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int h = h0[i] + dh, v = w0[i] + dw;
-      const bool inside = k < p.depth && (u32)h < (u32)p.in_h && (u32)v < (u32)p.in_w;
-      a[k_in][row + 16 * i] = inside ? number(p.x[base[i] + h * p.xs[1] + v * p.xs[2] + c * p.xs[3]]) : 0;
+      const bool inside = k < p.depth && h >= 0 && v >= 0 && h % UP_H == 0 && v % UP_W == 0 && h / UP_H < p.in_h &&
+                          v / UP_W < p.in_w;
+      a[k_in][row + 16 * i] =
+          inside ? number(p.x[base[i] + h / UP_H * p.xs[1] + v / UP_W * p.xs[2] + c * p.xs[3]]) : 0;
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
