@@ -14,12 +14,12 @@ constexpr int64_t long_line = 4096;
 
 Reason refuses(const Problem& problem, const Properties&) {
   Lines lines;
-  return lines_of(problem, 0, lines);
+  return lines_of(problem, 0, lines, true, true);
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   Lines lines;
-  lines_of(problem, 0, lines);
+  lines_of(problem, 0, lines, true, true);
   const int lanes = lines.inner > 1 ? 1 : lines.size < long_line ? 32 : 256;
   Source source = source_from({"rank.cuh", "arg.cu"});
   source.defines = {define_type("TX", problem.inputs[0].dtype),
@@ -33,7 +33,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
 
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
   Lines lines;
-  lines_of(problem, 0, lines);
+  lines_of(problem, 0, lines, true, true);
   const Params params{0, 0, lines.inner, lines.outer * lines.inner, static_cast<int>(lines.size)};
   return simple_step<1>(device, tactic, "arg", params, grid_for(params.lines * tactic.numbers[0]));
 }

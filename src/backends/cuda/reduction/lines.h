@@ -5,11 +5,10 @@
 
 namespace tenon::cuda {
 
-/// A dense tensor of floats as `outer` x `inner` lines of `size` numbers along the node's axis.
+/// A dense tensor as `outer` x `inner` lines of `size` numbers along the node's axis.
 struct Lines {
   int64_t outer = 1, size = 1, inner = 1;
 };
-
 
 /// The pitch of a tensor whose axes before `axis` run on, and those behind it, too; false of others.
 inline bool pitch_of(const Operand& operand, size_t axis, Pitch& pitch) {
@@ -27,10 +26,13 @@ inline bool pitch_of(const Operand& operand, size_t axis, Pitch& pitch) {
   return joined(0, axis, pitch.outer) && joined(axis + 1, operand.dims.rank(), pitch.inner);
 }
 
-/// Why the node's first input is no such tensor, or a result has no pitch; nullptr where all is well.
-inline Reason lines_of(const Problem& problem, int64_t default_axis, Lines& lines, bool dense_results = true) {
+/// Why the node's first input is no such tensor of floats, or of integers where these will do, or a result has no
+/// pitch; nullptr where all is well.
+inline Reason lines_of(const Problem& problem, int64_t default_axis, Lines& lines, bool dense_results = true,
+                       bool integers = false) {
   const Operand& x = problem.inputs[0];
-  if (!is_real(x.dtype)) return {Reason::element_type, "elements", "f32, f16 or bf16"};
+  if (!is_real(x.dtype) && !(integers && (x.dtype == DType::i32 || x.dtype == DType::i64)))
+    return {Reason::element_type, "elements", integers ? "f32, f16, bf16, i32 or i64" : "f32, f16 or bf16"};
   if (!x.dense()) return {Reason::view, "the input"};
   for (const Operand& y : problem.outputs)
     if (y && dense_results && !y.dense()) return {Reason::view, "a result"};

@@ -169,6 +169,8 @@ const char* type_name(DType type) {
     case DType::bf16: return "bf16";
     case DType::u8: return "u8";
     case DType::i8: return "i8";
+    case DType::i32: return "int";
+    case DType::i64: return "i64";
     case DType::f8e4m3fn: return "e4m3";
     default: return "";
   }
