@@ -37,6 +37,11 @@ class AxisStep : public backends::Step {
     const int64_t tiles = (inner_ + tile - 1) / tile;
     int64_t begin, end;
     worker.share(outer_ * tiles, begin, end);
+    if (2 * inner_ <= tile) {
+      for (int64_t at = begin * count_ * inner_; begin < end; ++begin, at += count_ * inner_)
+        narrow(reinterpret_cast<const float*>(inputs[0]) + at, reinterpret_cast<float*>(outputs[0]) + at);
+      return;
+    }
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t first = unit / tiles * count_ * inner_ + unit % tiles * tile;
       lines(reinterpret_cast<const float*>(inputs[0]) + first, reinterpret_cast<float*>(outputs[0]) + first,
@@ -91,6 +96,42 @@ class AxisStep : public backends::Step {
     else ops_.unary(expr::Id::Reciprocal, 0, 0, sum, sum, width);
     for (int64_t at = 0; at < count_; ++at)
       ops_.binary(log_ ? expr::Id::Sub : expr::Id::Mul, y + at * inner_, y + at * inner_, 1, sum, 1, width);
+  }
+
+  /// Joins `rows` rows of partial results to one, and repeats it in the place of all.
+  template <class Join>
+  void join(float* row, int64_t rows, const Join& two) const {
+    for (int64_t left = rows; left > 1; left = (left + 1) / 2)
+      two(row, row + (left + 1) / 2 * inner_, left / 2 * inner_);
+    for (int64_t at = 1; at < rows; ++at) std::copy_n(row, inner_, row + at * inner_);
+  }
+  /// Few lines side by side: as many of their rows as a tile holds are done together.
+  void narrow(const float* x, float* y) const {
+    const int64_t rows = std::min(tile / inner_, count_), width = rows * inner_, all = count_ * inner_;
+    float highest[tile], sum[tile], power[tile];
+    std::copy_n(x, width, highest);
+    for (int64_t at = width; at < all; at += width)
+      loops_.fold_into(Fold::max, Before::none, highest, x + at, std::min(width, all - at));
+    join(highest, rows, [&](float* to, const float* from, int64_t count) {
+      loops_.fold_into(Fold::max, Before::none, to, from, count);
+    });
+    const auto add = [&](float* to, const float* from, int64_t count) {
+      ops_.binary(expr::Id::Add, to, to, 1, from, 1, count);
+    };
+    std::fill_n(sum, width, 0.f);
+    for (int64_t at = 0; at < all; at += width) {
+      const int64_t size = std::min(width, all - at);
+      float* const exponentials = log_ ? power : y + at;
+      ops_.binary(expr::Id::Sub, y + at, x + at, 1, highest, 1, size);
+      ops_.unary(expr::Id::Exp, 0, 0, exponentials, y + at, size);
+      add(sum, exponentials, size);
+    }
+    join(sum, rows, add);
+    if (log_)
+      for (int64_t at = 0; at < width; ++at) sum[at] = std::log(sum[at]);
+    else ops_.unary(expr::Id::Reciprocal, 0, 0, sum, sum, width);
+    for (int64_t at = 0; at < all; at += width)
+      ops_.binary(log_ ? expr::Id::Sub : expr::Id::Mul, y + at, y + at, 1, sum, 1, std::min(width, all - at));
   }
 
   bool log_;

@@ -12,8 +12,6 @@ namespace {
 std::string number_type(DType type) {
   switch (type) {
     case DType::boolean: return "u8";
-    case DType::i32: return "int";
-    case DType::i64: return "i64";
     default: return type == DType::f8e4m3fn ? "" : type_name(type);
   }
 }
