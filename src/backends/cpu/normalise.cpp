@@ -74,51 +74,6 @@ Reason refuses_layer(const Problem& problem) {
 }
 std::unique_ptr<backends::Step> make_layer(const Problem& problem) { return std::make_unique<LayerStep>(problem); }
 
-/// InstanceNormalization of N, C, spatial…: each plane by its own mean and variance.
-class InstanceStep : public backends::Step {
- public:
-  explicit InstanceStep(const Problem& problem)
-      : channels_(problem.inputs[0].dims[1]),
-        epsilon_(problem.node->real("epsilon", 1e-5f)),
-        loops_(loops(isa_for(problem))) {
-    const Dims& dims = problem.inputs[0].dims;
-    planes_ = dims[0] * dims[1];
-    count_ = dims.elements() / planes_;
-  }
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
-    const auto* x = reinterpret_cast<const float*>(inputs[0]);
-    const auto* scale = reinterpret_cast<const float*>(inputs[1]);
-    const auto* bias = reinterpret_cast<const float*>(inputs[2]);
-    auto* y = reinterpret_cast<float*>(outputs[0]);
-    int64_t begin, end;
-    worker.share(planes_, begin, end);
-    for (int64_t plane = begin; plane < end; ++plane) {
-      const float* from = x + plane * count_;
-      const Moments moments = loops_.moments(from, count_);
-      const double factor = scale[plane % channels_] / std::sqrt(moments.variance + epsilon_);
-      const auto by = static_cast<float>(factor),
-                 shift = static_cast<float>(bias[plane % channels_] - moments.mean * factor);
-      loops_.affine(y + plane * count_, from, &by, &shift, 0, count_);
-    }
-  }
-
- private:
-  int64_t channels_, planes_, count_;
-  double epsilon_;
-  const Loops& loops_;
-};
-
-Reason refuses_instance(const Problem& problem) {
-  for (const Operand& operand : problem.inputs)
-    if (operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
-  if (problem.node->text("layout", "NCHW") != "NCHW") return {Reason::layout, "NCHW"};
-  if (problem.inputs[0].dims.elements() == 0) return Reason::empty;
-  return {};
-}
-std::unique_ptr<backends::Step> make_instance(const Problem& problem) {
-  return std::make_unique<InstanceStep>(problem);
-}
-
 /// BatchNormalization by constant statistics: one scale and shift for each channel.
 class BatchStep : public backends::Step {
  public:
@@ -175,8 +130,6 @@ std::unique_ptr<backends::Step> make_batch(const Problem& problem) { return std:
 const backends::KernelRegistrar layer({"LayerNormalization", "rows", 1, refuses_any<refuses_layer>,
                                        make_any<make_layer>});
 const backends::KernelRegistrar rms({"RMSNormalization", "rows", 1, refuses_any<refuses_layer>, make_any<make_layer>});
-const backends::KernelRegistrar instance({"InstanceNormalization", "planes", 1, refuses_any<refuses_instance>,
-                                          make_any<make_instance>});
 const backends::KernelRegistrar batch({"BatchNormalization", "affine", 1, refuses_any<refuses_batch>,
                                        make_any<make_batch>});
 

@@ -28,6 +28,8 @@ struct Loops {
   void (*fold_into)(Fold fold, Before before, float* dst, const float* src, int64_t count);
   // Mean and variance of a row, in two passes.
   Moments (*moments)(const float* src, int64_t count);
+  // Of each column of a matrix of at most 1024 rows: the mean, and the sum of squares around it.
+  void (*column_moments)(float* mean, float* squares, const float* src, int64_t rows, int64_t columns);
   // dst = (src - mean) * factor * scale + bias; scale and bias may be null
   void (*normalise)(float* dst, const float* src, float mean, float factor, const float* scale, const float* bias,
                     int64_t count);

@@ -18,6 +18,7 @@ TENON_INLINE void map(float* dst, int64_t count, F f) {
   if (at < count) store_n(dst + at, f(at, (int)(count - at)), (int)(count - at));
 }
 TENON_INLINE Vec read(const float* p, int n) { return n == kLanes ? load(p) : load_n(p, n); }
+TENON_INLINE void write(float* p, Vec v, int n) { n == kLanes ? store(p, v) : store_n(p, v, n); }
 
 template <int kTaps>
 TENON_INLINE void weighted_by(float* dst, const float* src, const int64_t* offsets, const float* weights,
@@ -246,6 +247,41 @@ Moments moments(const float* src, int64_t count) {
   // The mean was rounded to float: its error is taken out again.
   const double shift = mean - (float)mean;
   return {mean, std::max(0.0, squares / (double)count - shift * shift)};
+}
+
+void column_moments(float* mean, float* squares, const float* src, int64_t rows, int64_t columns) {
+  constexpr int kChains = 4;
+  const Vec share = set1(1.f / (float)rows);
+  int64_t at = 0;
+  // kSide vectors of columns at once, the last of `n` columns. Distances from the first row add up with less rounding
+  // than what may be far from 0.
+  const auto strip = [&]<int kSide>(int n) __attribute__((always_inline)) {
+    const auto sum_of = [&](Vec(&sums)[kSide], const auto& f) __attribute__((always_inline)) {
+      TENON_UNROLL
+      for (int i = 0; i < kSide; ++i) sums[i] = zero();
+      for (int64_t row = 0; row < rows; ++row) {
+        TENON_UNROLL
+        for (int i = 0; i < kSide; ++i) sums[i] = add(sums[i], f(i, read(src + row * columns + at + i * kLanes, n)));
+      }
+    };
+    Vec first[kSide], means[kSide], sums[kSide];
+    TENON_UNROLL
+    for (int i = 0; i < kSide; ++i) first[i] = read(src + at + i * kLanes, n);
+    const auto distance = [&](int i, Vec x) __attribute__((always_inline)) { return sub(x, first[i]); };
+    sum_of(means, distance);
+    TENON_UNROLL
+    for (int i = 0; i < kSide; ++i) means[i] = add(first[i], mul(means[i], share));
+    const auto square = [&](int i, Vec x) __attribute__((always_inline)) { return x = sub(x, means[i]), mul(x, x); };
+    sum_of(sums, square);
+    TENON_UNROLL
+    for (int i = 0; i < kSide; ++i) {
+      write(mean + at + i * kLanes, means[i], n);
+      write(squares + at + i * kLanes, sums[i], n);
+    }
+    at += kSide * kLanes;
+  };
+  while (at + kChains * kLanes <= columns) strip.template operator()<kChains>(kLanes);
+  while (at < columns) strip.template operator()<1>((int)std::min<int64_t>(kLanes, columns - at));
 }
 
 void normalise(float* dst, const float* src, float mean, float factor, const float* scale, const float* bias,
@@ -515,6 +551,7 @@ const Loops loop_table = {weighted,
                           ends,
                           fold_into,
                           moments,
+                          column_moments,
                           normalise,
                           affine,
                           quantise_u8,
