@@ -63,9 +63,12 @@ std::optional<Weights> weights_of(const ir::Graph& graph, const ir::Node& node) 
     return std::nullopt;
   const Tensor* tensor = graph.constant(node.inputs[1]);
   const auto rank = rank_of(graph, node.outputs[0]);
-  if (!tensor || !rank || tensor->dtype() != DType::f32 || tensor->dims().rank() < 2) return std::nullopt;
+  if (!tensor || !rank || tensor->dtype() != DType::f32) return std::nullopt;
   if (node.inputs.size() > 2 && node.inputs[2] != ir::no_value && !graph.constant(node.inputs[2])) return std::nullopt;
   const Dims& dims = tensor->dims();
+  const bool normalises = node.op == "GroupNormalization" || node.op == "InstanceNormalization";
+  if (normalises && dims.rank() == 1) return Weights{0, dims[0], 1, *rank};
+  if (dims.rank() < 2) return std::nullopt;
   if (node.op == "Conv") return Weights{0, dims[0], 1, *rank};
   if (node.op == "ConvTranspose") {
     const int64_t groups = node.integer("group", 1);
