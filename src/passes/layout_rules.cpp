@@ -72,6 +72,22 @@ bool pool(Layout& layout, ir::NodeId id) {
   return true;
 }
 
+/// Channels after any number of spatial axes; scale and bias, a list each, have no order.
+bool normalisation(Layout& layout, ir::NodeId id) {
+  const ir::Node node = layout.graph.node(id);
+  const size_t rank = moved(layout, node.inputs[0]).size();
+  if (rank < 3) return false;
+  Perm perm(rank, 1);
+  for (size_t at = 0; at + 1 < rank; ++at) perm[at] = static_cast<int64_t>(at == 0 ? 0 : at + 1);
+  std::vector<ir::ValueId> inputs = node.inputs;
+  inputs[0] = layout.in_order(inputs[0], perm);
+  for (size_t at : {size_t{1}, size_t{2}}) inputs[at] = layout.in_order(inputs[at], {0});
+  ir::Attributes attributes = node.attributes;
+  attributes["layout"] = std::string("NHWC");
+  layout.rewrite(id, inputs, attributes, perm);
+  return true;
+}
+
 bool elementwise(Layout& layout, ir::NodeId id) {
   ir::Graph& graph = layout.graph;
   const ir::Node node = graph.node(id);
@@ -320,6 +336,8 @@ bool carry(Layout& layout, ir::NodeId id) {
                                                  {"GlobalAveragePool", pool},
                                                  {"GlobalMaxPool", pool},
                                                  {"LRN", pool},
+                                                 {"InstanceNormalization", normalisation},
+                                                 {"GroupNormalization", normalisation},
                                                  {"Softmax", softmax},
                                                  {"LogSoftmax", softmax},
                                                  {"Hardmax", softmax},
