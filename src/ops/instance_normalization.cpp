@@ -74,13 +74,14 @@ void evaluate_groups(Evaluation& ctx) {
   deliver(ctx, 0, x.dtype(), to_channels_last(y, last));
 }
 
+constexpr Traits traits = Trait::same_type | Trait::same_rank | Trait::half;
 TENON_OP("InstanceNormalization", 3, 3, 1, 1, infer_groups<false>, evaluate_groups<false>,
-         AttributeDefs{attr::consumed_inputs(), attr::real("epsilon")} + layout_attribute(),
-         Trait::same_type | Trait::same_rank);
+         AttributeDefs{attr::consumed_inputs(), attr::real("epsilon")} + layout_attribute(), traits);
 TENON_OP("GroupNormalization", 3, 3, 1, 1, infer_groups<true>, evaluate_groups<true>,
          AttributeDefs{attr::real("epsilon").from(21), attr::integer("num_groups").at_least(1).from(21).required(),
                        attr::element_type("stash_type").from(21)} +
-             layout_attribute());
+             layout_attribute(),
+         traits);
 
 }  // namespace
 }  // namespace tenon::ops::instance_normalization
