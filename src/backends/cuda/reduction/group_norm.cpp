@@ -9,77 +9,158 @@ namespace {
 
 using Params = GroupNormParams;
 
-constexpr int64_t each_part = 4096;  // elements of a group that a block takes, where there are not too many
-constexpr int64_t most_parts = 64, most_rows = 65535;
+constexpr int64_t most_lines = 65535, most_elements = int64_t{1} << 31;  // of an image
+constexpr int64_t whole_bytes = 65536;  // of a line that one multiprocessor reads fast enough
+constexpr int64_t side_bytes = 128;     // of neighbouring channels that the threads of a block read at once
+constexpr int64_t most_early = 24;      // elements of scale and bias that a thread holds from the beginning
+constexpr size_t most_tactics = 3;      // of a kind
 
-int64_t groups_of(const Problem& problem, int64_t channels) { return problem.node->integer("num_groups", channels); }
+/// Sizes as the kernels see them; a line is what blocks share the statistics of.
+struct Form {
+  bool last, columns, shared;
+  int vector, side;  // threads side by side along the channels
+  int64_t images, channels, groups, group, plane, lines, units;
+  int64_t all_lines() const { return images * lines; }
+};
 
-bool channels_last(const Problem& problem) { return problem.node->text("layout", "") == "NHWC"; }
-
-int64_t channels_of(const Problem& problem) {
-  const Dims& dims = problem.inputs[0].dims;
-  return dims[channels_last(problem) && dims.rank() > 2 ? dims.rank() - 1 : 1];
+bool channels_last(const Problem& problem) {
+  return problem.node->text("layout", "") == "NHWC" && problem.inputs[0].dims.rank() > 2;
 }
 
+Form form_of(const Problem& problem) {
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  Form form{};
+  form.last = channels_last(problem);
+  form.images = x.dims[0];
+  form.channels = x.dims[form.last ? x.dims.rank() - 1 : 1];
+  form.groups = problem.node->integer("num_groups", form.channels);
+  form.group = form.channels / form.groups;
+  form.plane = x.dims.elements() / form.images / form.channels;
+  form.columns = form.last && form.group == 1;
+  form.shared = problem.inputs[1].dims.elements() != form.channels;
+  const int64_t together = form.columns ? form.channels : form.last ? form.group : form.plane;
+  bool aligned = x.aligned && y.aligned;
+  for (const size_t at : {size_t{1}, size_t{2}}) aligned &= !form.last || form.shared || problem.inputs[at].aligned;
+  form.vector = static_cast<int>(16 / size_of(x.dtype));
+  while (form.vector > 1 && (!aligned || together % form.vector)) form.vector /= 2;
+  form.side = 1;
+  const int64_t vectors = form.channels / form.vector, bytes = form.vector * static_cast<int64_t>(size_of(x.dtype));
+  while (form.columns && form.side < 32 && form.side < vectors && form.side * bytes < side_bytes) form.side *= 2;
+  form.lines = form.columns ? ceil_div(vectors, form.side) : form.groups;
+  form.units = form.columns ? form.plane : form.plane * form.group / form.vector;
+  return form;
+}
+
+template <bool columns>
 Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   if (!is_real(x.dtype) || x.dtype != y.dtype) return {Reason::element_type, "elements", "f32, f16 or bf16"};
   if (!x.dense() || !y.dense()) return {Reason::view, "an operand"};
   if (x.dims.rank() < 2 || x.dims.elements() == 0) return Reason::empty;
-  const int64_t channels = channels_of(problem), groups = groups_of(problem, channels);
+  const Form form = form_of(problem);
+  if (form.columns != columns) return {Reason::shape, "groups", columns ? "one channel" : "more than one channel"};
   for (size_t at : {size_t{1}, size_t{2}}) {
     const Operand& list = problem.inputs[at];
     if (list.dtype != DType::f32 || !list.dense()) return {Reason::element_type, "scale and bias", "f32"};
-    if (list.dims.elements() != channels && list.dims.elements() != groups)
+    if (list.dims.elements() != form.channels && list.dims.elements() != form.groups)
       return {Reason::shape, "scale and bias", "an entry for each channel or group"};
   }
   if (problem.inputs[1].dims.elements() != problem.inputs[2].dims.elements())
     return {Reason::shape, "scale and bias", "the same size"};
-  return x.dims[0] * groups > most_rows ? Reason(Reason::too_many, most_rows, "groups") : Reason();
+  if (x.dims.elements() / form.images >= most_elements) return Reason::too_large;
+  return form.all_lines() > most_lines ? Reason(Reason::too_many, most_lines, "groups") : Reason();
 }
 
-std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
+Tactic tactic_of(const Problem& problem, const Form& form, int64_t threads, int64_t each, bool split) {
+  const bool constant = problem.inputs[1].constant && problem.inputs[2].constant;
   Source source{"group_norm.cu", {}, ""};
-  source.defines = {define_type("ELEMENT", problem.inputs[0].dtype), define("LAST", channels_last(problem))};
-  return {{"groups", {source}, {}}};
+  source.defines = {define_type("ELEMENT", problem.inputs[0].dtype),
+                    define("LAST", form.last),
+                    define("SHARED", form.shared),
+                    define("COLUMNS", form.columns),
+                    define("VEC", form.vector),
+                    define("LX", form.side),
+                    define("THREADS", threads),
+                    define("EACH", each),
+                    define("SPLIT", split),
+                    define("EARLY", constant && each * form.vector <= most_early)};
+  const std::string name = std::string(form.columns ? "columns" : "groups") + (split ? " in parts of " : " of ");
+  return {name + std::to_string(threads) + "x" + std::to_string(each),
+          {source},
+          {static_cast<int>(threads), static_cast<int>(each), split}};
 }
 
-/// Sums of parts of each group, then the results: two launches.
+/// A block for each line, its threads holding as few vectors as they can or some more.
+std::vector<Tactic> whole(const Problem& problem, const Form& form) {
+  std::vector<Tactic> list;
+  for (int64_t each = 1; each <= 8 && list.size() < most_tactics; each *= 2) {
+    const int64_t threads = ceil_div(ceil_div(form.units, each) * form.side, 32) * 32;
+    if (threads <= 1024) list.push_back(tactic_of(problem, form, threads, each, false));
+    if (threads == 32) break;
+  }
+  return list;
+}
+
+/// Several blocks for each line: the largest that fill half of the multiprocessors, then smaller ones.
+std::vector<Tactic> in_parts(const Problem& problem, const Form& form, const Properties& properties) {
+  std::vector<Tactic> list;
+  for (const auto &[threads, each] : {std::pair{256, 8}, {256, 4}, {256, 2}, {256, 1}, {128, 1}}) {
+    const int64_t parts = ceil_div(form.units, int64_t{threads} / form.side * each);
+    const bool least = threads == 128, fills = 2 * form.all_lines() * parts >= properties.multiprocessors;
+    if (parts > 1 && (fills || least) && list.size() < most_tactics)
+      list.push_back(tactic_of(problem, form, threads, each, true));
+  }
+  return list;
+}
+
+std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
+  const Form form = form_of(problem);
+  std::vector<Tactic> one = whole(problem, form), several = in_parts(problem, form, properties);
+  const int64_t bytes = form.units * form.side * form.vector * static_cast<int64_t>(size_of(problem.inputs[0].dtype));
+  const bool whole_first = bytes <= whole_bytes || 2 * form.all_lines() >= properties.multiprocessors;
+  std::vector<Tactic>&first = whole_first ? one : several, &then = whole_first ? several : one;
+  first.insert(first.end(), then.begin(), then.end());
+  return first;
+}
+
 class GroupNormStep : public Step {
  public:
   GroupNormStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device),
-        sums_(device.function(tactic.sources[0], "part_sums")),
-        results_(device.function(tactic.sources[0], "group_norm")) {
-    const Dims& dims = problem.inputs[0].dims;
-    const int64_t channels = channels_of(problem), groups = groups_of(problem, channels);
-    params_.plane = dims.elements() / dims[0] / channels;
-    params_.count = params_.plane * (channels / groups);
-    params_.channels = static_cast<int>(channels), params_.group = static_cast<int>(channels / groups);
-    params_.groups = static_cast<int>(groups);
-    params_.share = static_cast<int>(channels / problem.inputs[1].dims.elements());
-    params_.most = static_cast<int>(std::clamp<int64_t>(ceil_div(params_.count, each_part), 1, most_parts));
+      : device_(device), split_(tactic.numbers[2]), results_(device.function(tactic.sources[0], "group_norm")) {
+    if (split_) sums_ = device.function(tactic.sources[0], "part_sums");
+    const Form form = form_of(problem);
+    const auto number = [](int64_t value) { return static_cast<int>(value); };
+    params_.image = form.plane * form.channels;
+    params_.channels = number(form.channels), params_.group = number(form.group);
+    params_.lines = number(form.lines), params_.units = number(form.units);
+    params_.plane = static_cast<u32>(std::max<int64_t>(1, form.plane / form.vector));
+    params_.most = number(ceil_div(form.units, tactic.numbers[0] / form.side * tactic.numbers[1]));
     params_.epsilon = static_cast<float>(problem.node->real("epsilon", 1e-5f));
-    grid_ = {params_.most, dims[0] * groups, 1, 256, 0};
+    grid_ = {params_.most, form.all_lines(), 1, tactic.numbers[0], 0};
+    if (split_) parts_ = (form.columns ? form.images * form.channels : form.all_lines()) * params_.most;
   }
-  size_t workspace_bytes() const override { return static_cast<size_t>(grid_.x * grid_.y) * 2 * sizeof(float); }
+  size_t workspace_bytes() const override { return static_cast<size_t>(parts_) * 2 * sizeof(float); }
   void enqueue(const Launch& at) const override {
     Params params = params_;
     params.x = at.inputs[0], params.scale = at.inputs[1], params.bias = at.inputs[2], params.y = at.outputs[0];
     params.parts = at.workspace;
-    launch(device_, sums_, grid_, at, params);
+    if (split_) launch(device_, sums_, grid_, at, params);
     launch(device_, results_, grid_, at, params);
   }
 
  private:
   Device& device_;
-  Function sums_, results_;
+  bool split_;
+  Function sums_{}, results_;
   Params params_{};
   Grid grid_;
+  int64_t parts_ = 0;
 };
 
-const KernelRegistrar registered({"InstanceNormalization", "GroupNormalization"},
-                                 {"", "groups", 1, refuses, tactics, make_step<GroupNormStep>});
+const KernelRegistrar groups({"InstanceNormalization", "GroupNormalization"},
+                             {"", "groups", 1, refuses<false>, tactics, make_step<GroupNormStep>});
+const KernelRegistrar columns({"InstanceNormalization", "GroupNormalization"},
+                              {"", "columns", 1, refuses<true>, tactics, make_step<GroupNormStep>});
 
 }  // namespace
 }  // namespace tenon::cuda::group_norm

@@ -1,78 +1,220 @@
 // SPDX-License-Identifier: Apache-2.0
-// (x - mean) / deviation, times a scale and plus a bias, over groups of channels of each image of a dense tensor, in
-// two launches: each block leaves the mean of its part of a group and the squares around it, then all blocks join the
-// parts of their group (Chan, Golub and LeVeque 1979) and make its results. ELEMENT: type; LAST 1: channels last.
+// (x - mean) / deviation, times a scale and plus a bias, over groups of channels of each image of a dense tensor. A
+// thread holds EACH times VEC neighbours. ELEMENT: type; LAST 1: channels last; SHARED 1: a scale for each group, not
+// for each channel.
+// COLUMNS 0: a line is a group, which all THREADS of a block share (LX 1); VEC neighbours lie in one channel or, with
+// channels last, in one group. COLUMNS 1: channels last, and groups of one channel: a line is LX times VEC channels,
+// LX a power of two up to 32, and the threads of the same channels stand LX apart.
+// SPLIT 0: a block takes a whole line. SPLIT 1: blocks leave the mean of their part of a line and the squares around
+// it; a second launch joins the parts (Chan, Golub and LeVeque 1979) and makes the results. EARLY 1: scale and bias
+// come from no kernel before this one, and are loaded before that has ended.
 typedef ELEMENT T;
 #include "group_norm_params.h"
 typedef tenon::cuda::GroupNormParams Params;
+template <class E> struct __align__(VEC * sizeof(E) < 16 ? VEC * sizeof(E) : 16) Vec {
+  E e[VEC];
+};
+constexpr int WARPS = THREADS / 32, SUMS = COLUMNS ? VEC : 1;  // SUMS: statistics of a thread
+constexpr int ROWS = THREADS / LX, UNITS = ROWS * EACH, PER_UNIT = COLUMNS ? 1 : VEC;
 
-// Where element i of the block's group lies, and its channel.
-__device__ __forceinline__ i64 place_of(const Params& p, i64 i, int& channel) {
-  const i64 n = blockIdx.y / p.groups, g = blockIdx.y % p.groups;
-  if (LAST) {
-    channel = g * p.group + i % p.group;
-    return (n * p.plane + i / p.group) * p.channels + channel;
+// The sums over the threads of the same channels or group, for each of them. Each call has its own `parts`.
+__device__ __forceinline__ void total(float (&v)[SUMS], float (&parts)[WARPS][LX][SUMS]) {
+  const int column = threadIdx.x % LX, lane = threadIdx.x % 32;
+#pragma unroll
+  for (int k = 0; k < SUMS; ++k) {
+#pragma unroll
+    for (int step = 16; step >= LX; step /= 2) v[k] += __shfl_xor_sync(~0u, v[k], step);
+    if (lane == column) parts[threadIdx.x / 32][column][k] = v[k];
   }
-  channel = g * p.group + i / p.plane;
-  return (n * p.groups + g) * p.count + i;
-}
-// Elements [begin, end) of this block's part.
-__device__ __forceinline__ void bounds(const Params& p, i64& begin, i64& end) {
-  const i64 each = (p.count + p.most - 1) / p.most;
-  begin = blockIdx.x * each;
-  end = begin + each < p.count ? begin + each : p.count;
-}
-__device__ __forceinline__ float sum_of_block(float v) {
-  __shared__ float sums[8];
-#pragma unroll
-  for (int step = 16; step; step /= 2) v += __shfl_xor_sync(~0u, v, step);
   __syncthreads();
-  if ((threadIdx.x & 31) == 0) sums[threadIdx.x >> 5] = v;
-  __syncthreads();
-  float all = 0.f;
 #pragma unroll
-  for (int k = 0; k < 8; ++k) all += sums[k];
+  for (int k = 0; k < SUMS; ++k) {
+    v[k] = 0.f;
+    if (COLUMNS) {
+#pragma unroll
+      for (int w = 0; w < WARPS; ++w) v[k] += parts[w][column][k];
+    } else {
+      if (lane < WARPS) v[k] = parts[lane][0][k];
+#pragma unroll
+      for (int step = 16; step; step /= 2) v[k] += __shfl_xor_sync(~0u, v[k], step);
+    }
+  }
+}
+
+// What a thread of this block works on.
+struct Block {
+  int line, unit, column;  // unit: the thread's first; column: its first channel, with COLUMNS
+  bool alive;
+  __device__ __forceinline__ Block(const Params& p) {
+    line = blockIdx.y % p.lines;
+    unit = blockIdx.x * UNITS + threadIdx.x / LX;
+    column = (line * LX + threadIdx.x % LX) * VEC;
+    alive = !COLUMNS || column < p.channels;
+  }
+  __device__ __forceinline__ bool has(const Params& p, int i) const {
+    return alive && unit + i * ROWS < p.units;
+  }
+  // Where the i-th vector lies in the image, and its first channel.
+  __device__ __forceinline__ u32 place(const Params& p, int i, u32& channel) const {
+    const u32 at = unit + i * ROWS;
+    if (COLUMNS) return channel = column, at * p.channels + column;
+    const u32 first = line * p.group;
+    if (!LAST) return channel = first + at / p.plane, (first * p.plane + at) * VEC;
+    const u32 vectors = p.group / VEC;
+    channel = first + at % vectors * VEC;
+    return at / vectors * p.channels + channel;
+  }
+};
+__device__ __forceinline__ i64 image_of(const Params& p) { return (i64)(blockIdx.y / p.lines) * p.image; }
+// Numbers that a part adds to one of its sums.
+__device__ __forceinline__ float size_of(const Params& p, int part) {
+  return (float)(min(UNITS, p.units - part * UNITS) * PER_UNIT);
+}
+__device__ __forceinline__ Vec<float> of_channels(const Params& p, const float* list, u32 channel) {
+  if (LAST && !SHARED) return *(const Vec<float>*)(list + channel);
+  Vec<float> all;
+  const float one = list[SHARED ? channel / p.group : channel];
+#pragma unroll
+  for (int e = 0; e < VEC; ++e) all.e[e] = one;
   return all;
 }
 
-extern "C" __global__ void __launch_bounds__(256)
-    part_sums(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
-  wait_for_previous(breadcrumb);
-  i64 begin, end;
-  int channel;
-  bounds(p, begin, end);
-  float sum = 0.f, squares = 0.f;
-  for (i64 i = begin + threadIdx.x; i < end; i += 256) sum += f32_of(p.x[place_of(p, i, channel)]);
-  const float mean = end > begin ? sum_of_block(sum) / (end - begin) : 0.f;
-  for (i64 i = begin + threadIdx.x; i < end; i += 256) {
-    const float away = f32_of(p.x[place_of(p, i, channel)]) - mean;
-    squares = fmaf(away, away, squares);
+// The vectors of a thread.
+struct Values {
+  Vec<T> v[EACH];
+  __device__ __forceinline__ void load(const Params& p, const Block& block) {
+    const T* x = p.x + image_of(p);
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+      u32 channel;
+      v[i] = {};
+      if (block.has(p, i)) v[i] = *(const Vec<T>*)(x + block.place(p, i, channel));
+    }
   }
-  squares = sum_of_block(squares);
-  if (threadIdx.x == 0) p.parts[blockIdx.y * p.most + blockIdx.x] = make_float2(mean, squares);
+  // Means of a part, and the squares around them.
+  __device__ __forceinline__ void measure(const Params& p, const Block& block, float (&mean)[SUMS],
+                                          float (&squares)[SUMS]) const {
+    __shared__ float parts[2][WARPS][LX][SUMS];
+#pragma unroll
+    for (int k = 0; k < SUMS; ++k) mean[k] = squares[k] = 0.f;
+#pragma unroll
+    for (int i = 0; i < EACH; ++i)
+#pragma unroll
+      for (int e = 0; e < VEC; ++e) mean[COLUMNS ? e : 0] += f32_of(v[i].e[e]);
+    total(mean, parts[0]);
+    const float share = 1.f / size_of(p, blockIdx.x);
+#pragma unroll
+    for (int k = 0; k < SUMS; ++k) mean[k] *= share;
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+      if (!block.has(p, i)) continue;
+#pragma unroll
+      for (int e = 0; e < VEC; ++e) {
+        const float away = f32_of(v[i].e[e]) - mean[COLUMNS ? e : 0];
+        squares[COLUMNS ? e : 0] = fmaf(away, away, squares[COLUMNS ? e : 0]);
+      }
+    }
+    total(squares, parts[1]);
+  }
+};
+
+// Scales and biases of a thread's vectors.
+struct Parameters {
+  Vec<float> scale[EACH], bias[EACH];
+  __device__ __forceinline__ void load(const Params& p, const Block& block) {
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+      u32 channel;
+      block.place(p, i, channel);
+      scale[i] = bias[i] = {};
+      if (!block.has(p, i)) continue;
+      scale[i] = of_channels(p, p.scale, channel), bias[i] = of_channels(p, p.bias, channel);
+    }
+  }
+};
+__device__ __forceinline__ void store(const Params& p, const Block& block, const Values& values,
+                                      const Parameters& parameters, const float (&mean)[SUMS],
+                                      const float (&factor)[SUMS]) {
+  T* y = p.y + image_of(p);
+#pragma unroll
+  for (int i = 0; i < EACH; ++i) {
+    if (!block.has(p, i)) continue;
+    u32 channel;
+    const u32 at = block.place(p, i, channel);
+    Vec<float> scale = parameters.scale[i], bias = parameters.bias[i];
+    if (!EARLY) scale = of_channels(p, p.scale, channel), bias = of_channels(p, p.bias, channel);
+    Vec<T> out;
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) {
+      const int k = COLUMNS ? e : 0;
+      out.e[e] = of_f32<T>((f32_of(values.v[i].e[e]) - mean[k]) * factor[k] * scale.e[e] + bias.e[e]);
+    }
+    *(Vec<T>*)(y + at) = out;
+  }
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+#if !SPLIT
+extern "C" __global__ void __launch_bounds__(THREADS)
     group_norm(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+  const Block block(p);
+  Parameters parameters;
+  if (EARLY) parameters.load(p, block);
   wait_for_previous(breadcrumb);
-  float mean = 0.f, squares = 0.f, seen = 0.f;
-  const i64 each = (p.count + p.most - 1) / p.most;
-  for (int part = 0; part < p.most; ++part) {
-    const i64 first = part * each, size = first + each < p.count ? each : p.count - first;
-    if (size <= 0) break;
-    const float2 one = p.parts[blockIdx.y * p.most + part];
-    const float all = seen + size, away = one.x - mean;
-    mean += away * (size / all);
-    squares += one.y + away * away * (seen * (size / all));
-    seen = all;
-  }
-  const float factor = rsqrtf(squares / p.count + p.epsilon);
-  i64 begin, end;
-  bounds(p, begin, end);
-  for (i64 i = begin + threadIdx.x; i < end; i += 256) {
-    int channel;
-    const i64 at = place_of(p, i, channel);
-    const int own = channel / p.share;
-    p.y[at] = of_f32<T>((f32_of(p.x[at]) - mean) * factor * p.scale[own] + p.bias[own]);
-  }
+  Values values;
+  float mean[SUMS], factor[SUMS];
+  values.load(p, block);
+  values.measure(p, block, mean, factor);
+#pragma unroll
+  for (int k = 0; k < SUMS; ++k) factor[k] = rsqrtf(factor[k] / size_of(p, 0) + p.epsilon);
+  store(p, block, values, parameters, mean, factor);
 }
+#else
+// The thread's k-th statistic of a part.
+__device__ __forceinline__ float2& part_of(const Params& p, const Block& block, int part, int k) {
+  const u32 image = blockIdx.y / p.lines;
+  return COLUMNS ? p.parts[(i64)(image * p.most + part) * p.channels + block.column + k]
+                 : p.parts[(i64)blockIdx.y * p.most + part];
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    part_sums(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+  wait_for_previous(breadcrumb);
+  const Block block(p);
+  Values values;
+  float mean[SUMS], squares[SUMS];
+  values.load(p, block);
+  values.measure(p, block, mean, squares);
+  if (threadIdx.x >= LX || !block.alive) return;
+#pragma unroll
+  for (int k = 0; k < SUMS; ++k) part_of(p, block, blockIdx.x, k) = make_float2(mean[k], squares[k]);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    group_norm(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+  __shared__ float parts[2][WARPS][LX][SUMS];
+  const Block block(p);
+  Parameters parameters;
+  if (EARLY) parameters.load(p, block);
+  wait_for_previous(breadcrumb);
+  Values values;
+  values.load(p, block);
+  float mean[SUMS] = {}, factor[SUMS] = {};
+  const int first = threadIdx.x / LX, count = block.alive ? p.most : 0;
+  const float all = (float)p.units * PER_UNIT;
+  for (int part = first; part < count; part += ROWS)
+#pragma unroll
+    for (int k = 0; k < SUMS; ++k) mean[k] = fmaf(part_of(p, block, part, k).x, size_of(p, part) / all, mean[k]);
+  total(mean, parts[0]);
+  for (int part = first; part < count; part += ROWS)
+#pragma unroll
+    for (int k = 0; k < SUMS; ++k) {
+      const float2 one = part_of(p, block, part, k);
+      const float away = one.x - mean[k];
+      factor[k] += fmaf(away * away, size_of(p, part), one.y);
+    }
+  total(factor, parts[1]);
+#pragma unroll
+  for (int k = 0; k < SUMS; ++k) factor[k] = rsqrtf(factor[k] / all + p.epsilon);
+  store(p, block, values, parameters, mean, factor);
+}
+#endif

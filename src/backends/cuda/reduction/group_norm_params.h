@@ -12,8 +12,10 @@ struct GroupNormParams {
   POINTER(const float) scale, bias;
   POINTER(T) y;
   POINTER(float2) parts;
-  i64 count, plane;                          // elements of a group, of a channel
-  int channels, group, groups, share, most;  // group: channels of one; share: channels of one scale; most: parts
+  i64 image;  // elements of one
+  // lines: of an image; units: vectors of a group, or pixels; most: parts of a line
+  int channels, group, lines, units, most;
+  u32 plane;  // vectors of a channel
   float epsilon;
 };
 
