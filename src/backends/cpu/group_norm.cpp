@@ -14,7 +14,8 @@ using backends::Operand;
 using backends::Problem;
 using backends::Reason;
 
-constexpr int64_t each_part = 16384;                      // elements, which stay in the caches of a core
+constexpr int64_t each_part = 8192;                       // elements, which stay in the caches of a core
+constexpr int64_t many_lines = 16;                        // whole groups that are enough for the threads
 constexpr int64_t fewest_pixels = 32, most_pixels = 256;  // of a part whose channels are summed one by one
 constexpr int64_t short_row = 256;                        // channels of pixels that are better scaled several at once
 
@@ -35,7 +36,7 @@ class GroupStep : public backends::Step {
       : last_(channels_last(problem)),
         channels_(channels_of(problem)),
         groups_(problem.node->integer("num_groups", channels_)),
-        share_(channels_ / problem.inputs[1].dims.elements()),
+        shared_(problem.inputs[1].dims.elements() != channels_),
         epsilon_(problem.node->real("epsilon", 1e-5f)),
         threads_(problem.threads),
         loops_(loops(isa_for(problem))) {
@@ -44,11 +45,12 @@ class GroupStep : public backends::Step {
     lines_ = last_ ? dims[0] : dims[0] * groups_;
     count_ = dims.elements() / lines_;
     group_ = channels_ / groups_;
-    each_ = each_part;
+    each_ = !last_ && lines_ >= many_lines ? count_ : each_part;
     if (last_ && groups_ == 1) each_ = std::max<int64_t>(1, each_part / channels_) * channels_;
     if (last_ && groups_ > 1) each_ = std::clamp(each_part / channels_, fewest_pixels, most_pixels) * channels_;
     parts_ = (count_ + each_ - 1) / each_;
     measured_ = last_ ? groups_ : 1;
+    share_ = 1 / static_cast<double>(count_);
     repeats_ = last_ ? std::max<int64_t>(1, short_row / channels_) : 1;
   }
   size_t workspace_bytes() const override {
@@ -68,15 +70,15 @@ class GroupStep : public backends::Step {
     if (lines_ >= 2 * worker.count) {  // each while it is in the caches
       worker.share(lines_, begin, end);
       for (int64_t line = begin; line < end; ++line) {
-        measure(run, line * parts_, (line + 1) * parts_);
-        finish(run, line * parts_, (line + 1) * parts_);
+        measure(run, line, 0, parts_);
+        finish(run, line, 0, parts_);
       }
       return;
     }
     worker.share(lines_ * parts_, begin, end);
-    measure(run, begin, end);
+    each_line(begin, end, [&](int64_t line, int64_t first, int64_t last) { measure(run, line, first, last); });
     worker.sync();
-    finish(run, begin, end);
+    each_line(begin, end, [&](int64_t line, int64_t first, int64_t last) { finish(run, line, first, last); });
   }
 
  private:
@@ -92,16 +94,23 @@ class GroupStep : public backends::Step {
   };
 
   size_t own_floats() const { return 2 * static_cast<size_t>(last_ ? channels_ * repeats_ : 1); }
-  int64_t begin_of(int64_t part) const { return part % parts_ * each_; }
-  int64_t size_of(int64_t part) const { return std::min(each_, count_ - begin_of(part)); }
+  int64_t size_of(int64_t part) const { return std::min(each_, count_ - part * each_); }
+  /// Calls with each line that has some of these parts of all lines, and which of its own they are.
+  template <class Visit>
+  void each_line(int64_t begin, int64_t end, Visit visit) const {
+    for (int64_t line = begin / parts_; line * parts_ < end; ++line)
+      visit(line, std::max<int64_t>(0, begin - line * parts_), std::min(parts_, end - line * parts_));
+  }
 
-  void measure(const Run& run, int64_t begin, int64_t end) const {
-    for (int64_t part = begin; part < end; ++part) {
-      const float* from = run.x + part / parts_ * count_ + begin_of(part);
+  /// Parts [first, last) of a line.
+  void measure(const Run& run, int64_t line, int64_t first, int64_t last) const {
+    Part* parts = run.parts + line * parts_ * measured_;
+    for (int64_t part = first; part < last; ++part) {
+      const float* from = run.x + line * count_ + part * each_;
       const int64_t size = size_of(part);
       if (measured_ == 1) {
         const Moments moments = loops_.moments(from, size);
-        run.parts[part] = {moments.mean, moments.variance * static_cast<double>(size)};
+        parts[part] = {moments.mean, moments.variance * static_cast<double>(size)};
         continue;
       }
       float *means = run.own, *squares = run.own + channels_;
@@ -113,33 +122,29 @@ class GroupStep : public backends::Step {
         sum.mean /= static_cast<double>(group_);
         for (int64_t c = g * group_; c < (g + 1) * group_; ++c)
           sum.squares += squares[c] + static_cast<double>(pixels) * (means[c] - sum.mean) * (means[c] - sum.mean);
-        run.parts[part * groups_ + g] = sum;
+        parts[part * groups_ + g] = sum;
       }
     }
   }
   /// The parts of group g of a line as one.
   Moments joined(const Run& run, int64_t line, int64_t g) const {
     const Part* parts = run.parts + line * parts_ * measured_ + g;
+    if (parts_ == 1) return {parts->mean, parts->squares * static_cast<double>(measured_) * share_};
     Moments moments{0, 0};
     for (int64_t part = 0; part < parts_; ++part)
-      moments.mean += parts[part * measured_].mean * static_cast<double>(size_of(part));
-    moments.mean /= static_cast<double>(count_);
+      moments.mean += parts[part * measured_].mean * (static_cast<double>(size_of(part)) * share_);
     for (int64_t part = 0; part < parts_; ++part) {
       const double away = parts[part * measured_].mean - moments.mean;
-      moments.variance +=
-          parts[part * measured_].squares + static_cast<double>(size_of(part) / measured_) * away * away;
+      moments.variance += parts[part * measured_].squares * static_cast<double>(measured_) * share_ +
+                          away * away * (static_cast<double>(size_of(part)) * share_);
     }
-    moments.variance /= static_cast<double>(count_ / measured_);
     return moments;
   }
-  void finish(const Run& run, int64_t begin, int64_t end) const {
-    for (int64_t part = begin; part < end;) {
-      const int64_t line = part / parts_, stop = std::min(end, (line + 1) * parts_);
-      const int64_t from = begin_of(part), to = begin_of(stop - 1) + size_of(stop - 1);
-      if (last_) finish_image(run, line, from, to);
-      else finish_group(run, line, from, to);
-      part = stop;
-    }
+  void finish(const Run& run, int64_t line, int64_t first, int64_t last) const {
+    if (first >= last) return;
+    const int64_t from = first * each_, to = std::min(last * each_, count_);
+    if (last_) finish_image(run, line, from, to);
+    else finish_group(run, line, from, to);
   }
   /// Elements [from, to) of an image.
   void finish_image(const Run& run, int64_t line, int64_t from, int64_t to) const {
@@ -148,9 +153,10 @@ class GroupStep : public backends::Step {
       const Moments moments = joined(run, line, g);
       const double inverse = 1 / std::sqrt(moments.variance + epsilon_);
       for (int64_t c = g * group_; c < (g + 1) * group_; ++c) {
-        const double factor = run.scale[c / share_] * inverse;
+        const int64_t own = shared_ ? g : c;
+        const double factor = run.scale[own] * inverse;
         factors[c] = static_cast<float>(factor);
-        shifts[c] = static_cast<float>(run.bias[c / share_] - moments.mean * factor);
+        shifts[c] = static_cast<float>(run.bias[own] - moments.mean * factor);
       }
     }
     const int64_t width = channels_ * repeats_;
@@ -165,23 +171,26 @@ class GroupStep : public backends::Step {
     const Moments moments = joined(run, line, 0);
     const double inverse = 1 / std::sqrt(moments.variance + epsilon_);
     const int64_t start = line * count_;
-    for (int64_t at = from; at < to;) {
-      const int64_t channel = line % groups_ * group_ + at / plane_, stop = std::min(to, (at / plane_ + 1) * plane_);
-      const double factor = run.scale[channel / share_] * inverse;
-      const auto by = static_cast<float>(factor),
-                 shift = static_cast<float>(run.bias[channel / share_] - moments.mean * factor);
+    const int64_t g = line % groups_;
+    int64_t channel = from == 0 ? 0 : from / plane_;  // of the group; small planes are shorter than a division
+    for (int64_t at = from; at < to; ++channel) {
+      const int64_t own = shared_ ? g : g * group_ + channel, stop = std::min(to, (channel + 1) * plane_);
+      const double factor = run.scale[own] * inverse;
+      const auto by = static_cast<float>(factor), shift = static_cast<float>(run.bias[own] - moments.mean * factor);
       loops_.affine(run.y + start + at, run.x + start + at, &by, &shift, 0, stop - at);
       at = stop;
     }
   }
 
   bool last_;
-  int64_t channels_, groups_, share_;  // share: channels of one scale
+  int64_t channels_, groups_;
+  bool shared_;  // a scale for each group, not for each channel
   double epsilon_;
   int threads_;
   const Loops& loops_;
   int64_t plane_, lines_, count_, group_;  // elements of a channel, of a line; channels of a group
   int64_t each_, parts_, measured_;        // elements of a part; parts and groups of a line
+  double share_;                           // of an element in its line
   int64_t repeats_;                        // pixels that are scaled at once
 };
 
