@@ -10,7 +10,7 @@
 
 /// What Conv, MatMul and Gemm do to their result before storing it: internal attributes "activation", the word of an
 /// expression, with its parameters as floats "alpha" and "beta", and "residual" = "before" or "after" (the activation),
-/// which adds a tensor of the output's shape given as input 3.
+/// which adds a tensor of the output's shape given as input 3. Normalisations of groups take an activation.
 namespace tenon::ops {
 
 enum class Residual { none, before, after };
@@ -22,9 +22,11 @@ struct Epilogue {
   bool empty() const { return activation == expr::Id::Identity && residual == Residual::none; }
 };
 
+inline AttributeDefs activation_attributes() {
+  return {attr::text("activation").internal(), attr::real("alpha").internal(), attr::real("beta").internal()};
+}
 inline AttributeDefs epilogue_attributes() {
-  return {attr::text("activation").internal(), attr::real("alpha").internal(), attr::real("beta").internal(),
-          attr::text("residual").one_of({"before", "after"}).internal()};
+  return activation_attributes() + AttributeDefs{attr::text("residual").one_of({"before", "after"}).internal()};
 }
 
 /// Those of a convolution beside its window.

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/counted.h"
+#include "ops/epilogue.h"
 #include "ops/floats.h"
 #include "ops/layout.h"
 #include "ops/normalize.h"
@@ -34,6 +35,7 @@ void infer_groups(Inference& ctx) {
     if (grouped && channels.is_constant() && channels.value() % groups != 0)
       ctx.fail(counted(channels.str(), "channel") + " cannot be split into " + counted(groups, "group"));
   }
+  read_epilogue(ctx);
   ctx.set(0, ctx.dtype(0), x ? std::optional(*x) : std::nullopt);
 }
 
@@ -53,6 +55,7 @@ void evaluate_groups(Evaluation& ctx) {
   if (scale.size() != bias.size() || (parameters != channels && parameters != groups))
     ctx.fail("scale and bias have " + std::to_string(scale.size()) + " and " + counted(bias.size(), "element") +
              " for " + counted(channels, "channel"));
+  const Epilogue epilogue = read_epilogue(ctx);
   const double epsilon = ctx.node().real("epsilon", 1e-5f);
   Tensor y(x.dtype(), dims);
   if (x.elements() > 0) {
@@ -65,8 +68,8 @@ void evaluate_groups(Evaluation& ctx) {
         for (int64_t i = 0; i < count; ++i) {
           const int64_t channel = row % groups * (channels / groups) + i / plane;
           const int64_t at = channel * parameters / channels;
-          y.data<T>()[row * count + i] =
-              rounded<T>((static_cast<double>(from[i]) - moments.mean) * factor * scale[at] + bias[at]);
+          const double normal = (static_cast<double>(from[i]) - moments.mean) * factor * scale[at] + bias[at];
+          y.data<T>()[row * count + i] = rounded<T>(activate(epilogue, normal));
         }
       }
     });
@@ -76,11 +79,12 @@ void evaluate_groups(Evaluation& ctx) {
 
 constexpr Traits traits = Trait::same_type | Trait::same_rank | Trait::half;
 TENON_OP("InstanceNormalization", 3, 3, 1, 1, infer_groups<false>, evaluate_groups<false>,
-         AttributeDefs{attr::consumed_inputs(), attr::real("epsilon")} + layout_attribute(), traits);
+         AttributeDefs{attr::consumed_inputs(), attr::real("epsilon")} + layout_attribute() + activation_attributes(),
+         traits);
 TENON_OP("GroupNormalization", 3, 3, 1, 1, infer_groups<true>, evaluate_groups<true>,
          AttributeDefs{attr::real("epsilon").from(21), attr::integer("num_groups").at_least(1).from(21).required(),
                        attr::element_type("stash_type").from(21)} +
-             layout_attribute(),
+             layout_attribute() + activation_attributes(),
          traits);
 
 }  // namespace

@@ -30,10 +30,11 @@ bool is_anchor(const ir::Graph& graph, const ir::Node& node) {
          graph.value(node.outputs[0]).dtype == DType::f32;
 }
 
-/// Integer sums that become numbers: they take an activation.
-bool gives_numbers(const ir::Graph& graph, const ir::Node& node) {
-  return node.op == "tenon:Int8Conv" && graph.value(node.outputs[0]).dtype == DType::f32 && !node.has("activation") &&
-         !node.has("residual");
+/// What takes an activation alone: integer sums that become numbers, and normalisations of groups.
+bool only_activates(const ir::Graph& graph, const ir::Node& node) {
+  const bool takes =
+      node.op == "tenon:Int8Conv" || node.op == "InstanceNormalization" || node.op == "GroupNormalization";
+  return takes && graph.value(node.outputs[0]).dtype == DType::f32 && !node.has("activation") && !node.has("residual");
 }
 
 bool take_activation(ir::Graph& graph, ir::NodeId id, ir::NodeId user) {
@@ -121,14 +122,14 @@ bool hoist_activation(ir::Graph& graph, ir::NodeId id) {
 }
 
 bool fuse_epilogue_at(ir::Graph& graph, ir::NodeId id) {
-  const bool numbers = gives_numbers(graph, graph.node(id));
-  if (!numbers && !is_anchor(graph, graph.node(id))) return false;
+  const bool alone = only_activates(graph, graph.node(id));
+  if (!alone && !is_anchor(graph, graph.node(id))) return false;
   bool changed = hoist_activation(graph, id);
   for (;;) {
     const ir::ValueId result = graph.node(id).outputs[0];
     const ir::NodeId user = graph.only_user(result);
     if (user == ir::no_node || graph.node(user).outputs.size() != 1) return changed;
-    if (!take_activation(graph, id, user) && (numbers || !take_sum(graph, id, user))) return changed;
+    if (!take_activation(graph, id, user) && (alone || !take_sum(graph, id, user))) return changed;
     ir::Node& anchor = graph.node(id);
     anchor.origins = joined(anchor.origins, graph.node(user).origins);
     const ir::ValueId end = graph.node(user).outputs[0];

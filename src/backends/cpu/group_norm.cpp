@@ -6,6 +6,7 @@
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/loops.h"
+#include "backends/cpu/kernels/f32/rows.h"
 
 namespace tenon::cpu::group_norm {
 namespace {
@@ -39,7 +40,9 @@ class GroupStep : public backends::Step {
         shared_(problem.inputs[1].dims.elements() != channels_),
         epsilon_(problem.node->real("epsilon", 1e-5f)),
         threads_(problem.threads),
-        loops_(loops(isa_for(problem))) {
+        epilogue_(epilogue_of(*problem.node)),
+        loops_(loops(isa_for(problem))),
+        rows_(row_ops(isa_for(problem))) {
     const Dims& dims = problem.inputs[0].dims;
     plane_ = dims.elements() / dims[0] / channels_;
     lines_ = last_ ? dims[0] : dims[0] * groups_;
@@ -146,6 +149,12 @@ class GroupStep : public backends::Step {
     if (last_) finish_image(run, line, from, to);
     else finish_group(run, line, from, to);
   }
+  /// `count` elements from `at` on, by lists of numbers or, with step 0, by one of each.
+  void scale(const Run& run, int64_t at, int64_t count, const float* factors, const float* shifts, int step) const {
+    loops_.affine(run.y + at, run.x + at, factors, shifts, step, count);
+    if (epilogue_.act == expr::Id::Identity) return;
+    rows_.unary(epilogue_.act, epilogue_.alpha, epilogue_.beta, run.y + at, run.y + at, count);
+  }
   /// Elements [from, to) of an image.
   void finish_image(const Run& run, int64_t line, int64_t from, int64_t to) const {
     float *factors = run.own, *shifts = run.own + channels_ * repeats_;
@@ -163,8 +172,7 @@ class GroupStep : public backends::Step {
     for (int64_t at = channels_; at < width; ++at)
       factors[at] = factors[at - channels_], shifts[at] = shifts[at - channels_];
     const int64_t start = line * count_;
-    for (int64_t at = from; at < to; at += width)
-      loops_.affine(run.y + start + at, run.x + start + at, factors, shifts, 1, std::min(width, to - at));
+    for (int64_t at = from; at < to; at += width) scale(run, start + at, std::min(width, to - at), factors, shifts, 1);
   }
   /// Elements [from, to) of a group.
   void finish_group(const Run& run, int64_t line, int64_t from, int64_t to) const {
@@ -177,7 +185,7 @@ class GroupStep : public backends::Step {
       const int64_t own = shared_ ? g : g * group_ + channel, stop = std::min(to, (channel + 1) * plane_);
       const double factor = run.scale[own] * inverse;
       const auto by = static_cast<float>(factor), shift = static_cast<float>(run.bias[own] - moments.mean * factor);
-      loops_.affine(run.y + start + at, run.x + start + at, &by, &shift, 0, stop - at);
+      scale(run, start + at, stop - at, &by, &shift, 0);
       at = stop;
     }
   }
@@ -187,7 +195,9 @@ class GroupStep : public backends::Step {
   bool shared_;  // a scale for each group, not for each channel
   double epsilon_;
   int threads_;
+  Epilogue epilogue_;
   const Loops& loops_;
+  const RowOps& rows_;
   int64_t plane_, lines_, count_, group_;  // elements of a channel, of a line; channels of a group
   int64_t each_, parts_, measured_;        // elements of a part; parts and groups of a line
   double share_;                           // of an element in its line

@@ -74,7 +74,8 @@ Reason refuses(const Problem& problem, const Properties&) {
 Tactic tactic_of(const Problem& problem, const Form& form, int64_t threads, int64_t each, bool split) {
   const bool constant = problem.inputs[1].constant && problem.inputs[2].constant;
   Source source{"group_norm.cu", {}, ""};
-  source.defines = {define_type("ELEMENT", problem.inputs[0].dtype),
+  source.defines = {define_expression("ACT", ops::epilogue_of(*problem.node).activation),
+                    define_type("ELEMENT", problem.inputs[0].dtype),
                     define("LAST", form.last),
                     define("SHARED", form.shared),
                     define("COLUMNS", form.columns),
@@ -104,7 +105,7 @@ std::vector<Tactic> whole(const Problem& problem, const Form& form) {
 /// Several blocks for each line: the largest that fill half of the multiprocessors, then smaller ones.
 std::vector<Tactic> in_parts(const Problem& problem, const Form& form, const Properties& properties) {
   std::vector<Tactic> list;
-  for (const auto &[threads, each] : {std::pair{256, 8}, {256, 4}, {256, 2}, {256, 1}, {128, 1}}) {
+  for (const auto& [threads, each] : {std::pair{256, 8}, {256, 4}, {256, 2}, {256, 1}, {128, 1}}) {
     const int64_t parts = ceil_div(form.units, int64_t{threads} / form.side * each);
     const bool least = threads == 128, fills = 2 * form.all_lines() * parts >= properties.multiprocessors;
     if (parts > 1 && (fills || least) && list.size() < most_tactics)
@@ -135,6 +136,8 @@ class GroupNormStep : public Step {
     params_.lines = number(form.lines), params_.units = number(form.units);
     params_.plane = static_cast<u32>(std::max<int64_t>(1, form.plane / form.vector));
     params_.most = number(ceil_div(form.units, tactic.numbers[0] / form.side * tactic.numbers[1]));
+    const ops::Epilogue epilogue = ops::epilogue_of(*problem.node);
+    params_.alpha = epilogue.alpha, params_.beta = epilogue.beta;
     params_.epsilon = static_cast<float>(problem.node->real("epsilon", 1e-5f));
     grid_ = {params_.most, form.all_lines(), 1, tactic.numbers[0], 0};
     if (split_) parts_ = (form.columns ? form.images * form.channels : form.all_lines()) * params_.most;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// (x - mean) / deviation, times a scale and plus a bias, over groups of channels of each image of a dense tensor. A
-// thread holds EACH times VEC neighbours. ELEMENT: type; LAST 1: channels last; SHARED 1: a scale for each group, not
-// for each channel.
+// (x - mean) / deviation, times a scale and plus a bias, over groups of channels of each image of a dense tensor, then
+// the activation ACT. A thread holds EACH times VEC neighbours. ELEMENT: type; LAST 1: channels last; SHARED 1: a scale
+// for each group, not for each channel.
 // COLUMNS 0: a line is a group, which all THREADS of a block share (LX 1); VEC neighbours lie in one channel or, with
 // channels last, in one group. COLUMNS 1: channels last, and groups of one channel: a line is LX times VEC channels,
 // LX a power of two up to 32, and the threads of the same channels stand LX apart.
@@ -147,7 +147,8 @@ __device__ __forceinline__ void store(const Params& p, const Block& block, const
 #pragma unroll
     for (int e = 0; e < VEC; ++e) {
       const int k = COLUMNS ? e : 0;
-      out.e[e] = of_f32<T>((f32_of(values.v[i].e[e]) - mean[k]) * factor[k] * scale.e[e] + bias.e[e]);
+      const float r = (f32_of(values.v[i].e[e]) - mean[k]) * factor[k] * scale.e[e] + bias.e[e];
+      out.e[e] = of_f32<T>(activate<ACT, sizeof(T) == 2>(r, p.alpha, p.beta));
     }
     *(Vec<T>*)(y + at) = out;
   }

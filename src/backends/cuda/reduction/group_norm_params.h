@@ -16,7 +16,7 @@ struct GroupNormParams {
   // lines: of an image; units: vectors of a group, or pixels; most: parts of a line
   int channels, group, lines, units, most;
   u32 plane;  // vectors of a channel
-  float epsilon;
+  float epsilon, alpha, beta;
 };
 
 }  // namespace tenon::cuda
