@@ -10,12 +10,12 @@ namespace {
 
 /// Calls `with` the card's properties, the case, its kind and problem, for all on cards of 7.5, 8.0, 8.9 and 9.0.
 template <class With>
-void for_problems(const With& with) {
+void for_problems(const With& with, bool views = false) {
   ASSERT_EQ(cuda::driver().why, "");
   for (const auto& [one, outputs] : cases_with_outputs())
     for (const Kind kind : kinds_of(one)) {
       std::vector<Tensor> operands;
-      backends::Problem problem = problem_of(one, outputs, kind, false, operands);
+      backends::Problem problem = problem_of(one, outputs, kind, views, operands);
       problem.vendor = false;
       for (const int card : {0, 1, 3, 4}) with(cuda::properties_of(card), one, kind, problem);
     }
@@ -25,6 +25,24 @@ TEST(Choices, AreWhatTheCasesSay) {
   for_problems([](const cuda::Properties& gpu, const Case& one, Kind kind, const backends::Problem& problem) {
     EXPECT_EQ(fault(one, kind, problem, gpu), "") << one.name() << " in " << name(kind) << " on " << gpu.capability();
   });
+}
+
+TEST(Choices, AreThereForViewsWhereTheyAreForDenseOperands) {
+  int with_copies = 0;
+  for_problems(
+      [&](const cuda::Properties& gpu, const Case& one, Kind kind, const backends::Problem& problem) {
+        const std::vector<cuda::Choice> choices = cuda::choices(problem, gpu);
+        backends::Problem dense = problem;
+        for (auto* operands : {&dense.inputs, &dense.outputs})
+          for (backends::Operand& operand : *operands) operand.strides = backends::dense_strides(operand.dims);
+        EXPECT_EQ(choices.empty(), cuda::choices(dense, gpu).empty()) << one.name() << " in " << name(kind);
+        with_copies += !choices.empty() && choices.front().kernel->name == "dense";
+        if (one.node().op == "LayerNormalization" && !choices.empty() && !one.node().has("axis")) {
+          EXPECT_EQ(choices.front().kernel->name, "rows") << one.name();
+        }
+      },
+      true);
+  EXPECT_GT(with_copies, 0);
 }
 
 TEST(Choices, HaveNothingOfVendorsWhereTheyAreLeftOut) {

@@ -59,6 +59,16 @@ bool Map::simplify() {
   return dims.elements() / vector < int64_t{1} << 31;
 }
 
+Map copy_map(const Dims& dims, const Dims& from, const Dims& to, int size) {
+  const char* type = size == 1 ? "u8" : size == 2 ? "u16" : size == 4 ? "u32" : "u64";
+  Map map;
+  map.dims = dims;
+  map.strides = {from, to};
+  map.types = {type, type};
+  map.sizes = {size, size};
+  return map;
+}
+
 Source Map::source() const {
   const size_t operands = strides.size() - 1;
   std::string text = "struct Params { u64 operand[9]; i64 strides[9][6]; u32 dims[6]; u32 count; };\n";

@@ -28,6 +28,9 @@ struct Map {
   Source source() const;
 };
 
+/// A copy of bits between elements of `size` bytes: 1, 2, 4 or 8.
+Map copy_map(const Dims& dims, const Dims& from, const Dims& to, int size);
+
 /// As the generated kernel has it.
 struct MapParams {
   Address operand[most_map_operands + 1];

@@ -16,12 +16,7 @@ struct Copy {
 Map map_of(const Problem& problem, const Copy& copy) {
   const Operand &x = problem.inputs[copy.input], &y = problem.outputs[copy.output];
   const auto size = static_cast<int>(size_of(x.dtype));
-  const char* type = size == 1 ? "u8" : size == 2 ? "u16" : size == 4 ? "u32" : "u64";
-  Map map;
-  map.dims = copy.dims;
-  map.strides = {copy.from, copy.to};
-  map.types = {type, type};
-  map.sizes = {size, size};
+  Map map = copy_map(copy.dims, copy.from, copy.to, size);
   map.aligned = {x.aligned && copy.from_begin * size % 16 == 0, y.aligned && copy.to_begin * size % 16 == 0};
   return map;
 }

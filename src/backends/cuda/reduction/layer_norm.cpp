@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <optional>
 
 #include "backends/cuda/reduction/layer_norm_params.h"
 #include "backends/cuda/convolution/convolution.h"
@@ -15,13 +16,32 @@ constexpr int64_t most_early = 24;      // elements of scale and bias that a thr
 
 bool has(const Problem& problem, size_t at) { return at < problem.inputs.size() && problem.inputs[at]; }
 
+size_t axis_of(const Problem& problem) {
+  const int64_t axis = problem.node->integer("axis", -1);
+  return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(problem.inputs[0].dims.rank()) : axis);
+}
+
 /// Elements of a row.
 int64_t length_of(const Problem& problem) {
   const Dims& dims = problem.inputs[0].dims;
-  int64_t axis = problem.node->integer("axis", -1), length = 1;
-  if (axis < 0) axis += static_cast<int64_t>(dims.rank());
-  for (size_t at = static_cast<size_t>(axis); at < dims.rank(); ++at) length *= dims[at];
+  int64_t length = 1;
+  for (size_t at = axis_of(problem); at < dims.rank(); ++at) length *= dims[at];
   return length;
+}
+
+/// Elements from one row to the next; nullopt where rows are not contiguous or lie at several distances.
+std::optional<int64_t> pitch_of(const Problem& problem, const Operand& operand) {
+  const size_t axis = axis_of(problem);
+  int64_t run = 1, pitch = 0;
+  for (size_t at = operand.dims.rank(); at-- > axis; run *= operand.dims[at])
+    if (operand.dims[at] != 1 && operand.strides[at] != run) return std::nullopt;
+  for (size_t at = axis; at-- > 0;) {
+    if (operand.dims[at] == 1) continue;
+    if (pitch && operand.strides[at] != run) return std::nullopt;
+    if (!pitch) pitch = run = operand.strides[at];
+    run *= operand.dims[at];
+  }
+  return pitch;
 }
 
 /// Neighbours that a thread takes at once: up to 16 bytes.
@@ -29,14 +49,15 @@ int vector_of(const Problem& problem, int64_t length) {
   auto vector = static_cast<int>(16 / std::max(size_of(problem.inputs[0].dtype), size_of(problem.outputs[0].dtype)));
   bool aligned = problem.inputs[0].aligned && problem.outputs[0].aligned;
   for (size_t at = 1; at < 3; ++at) aligned &= !has(problem, at) || problem.inputs[at].aligned;
-  while (vector > 1 && (!aligned || length % vector)) vector /= 2;
+  const int64_t x_pitch = *pitch_of(problem, problem.inputs[0]), y_pitch = *pitch_of(problem, problem.outputs[0]);
+  while (vector > 1 && (!aligned || length % vector || x_pitch % vector || y_pitch % vector)) vector /= 2;
   return vector;
 }
 
 Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   if (!is_real(x.dtype) || !is_real(y.dtype)) return {Reason::element_type, "elements", "f32, f16 or bf16"};
-  if (!x.dense() || !y.dense()) return {Reason::not_contiguous, "rows"};
+  if (!pitch_of(problem, x) || !pitch_of(problem, y)) return {Reason::not_contiguous, "rows"};
   for (size_t at = 1; at < problem.outputs.size(); ++at)
     if (problem.outputs[at]) return {Reason::wanted, "statistics"};
   const int64_t length = length_of(problem);
@@ -85,6 +106,7 @@ class LayerNormStep : public Step {
         bias_(has(problem, 2)) {
     const int64_t length = length_of(problem);
     params_.rows = length ? problem.inputs[0].dims.elements() / length : 0;
+    params_.x_pitch = *pitch_of(problem, problem.inputs[0]), params_.y_pitch = *pitch_of(problem, problem.outputs[0]);
     params_.length = static_cast<int>(length);
     params_.epsilon = static_cast<float>(problem.node->real("epsilon", 1e-5f));
     grid_ = {ceil_div(params_.rows, tactic.numbers[1] / tactic.numbers[0]), 1, 1, tactic.numbers[1], 0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of a dense tensor with mean 0 and variance 1, times a scale and plus a bias of f32. ELEMENT and RESULT: types
+// Rows, each contiguous, with mean 0 and variance 1, times a scale and plus a bias of f32. ELEMENT and RESULT: types
 // of input and output; LANES (a power of two up to 256) threads share a row, EACH times VEC neighbours each; THREADS a
 // block; CENTRED 0: neither the mean is taken off nor a bias added; EARLY 1: scale and bias come from no kernel before
 // this one, and are loaded before that has ended.
@@ -31,8 +31,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const int lane = threadIdx.x % LANES;
   const i64 row = (i64)blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES;
   const bool alive = row < p.rows;
-  const T* x = p.x + (alive ? row : 0) * p.length;
-  R* y = p.y + (alive ? row : 0) * p.length;
+  const T* x = p.x + (alive ? row : 0) * p.x_pitch;
+  R* y = p.y + (alive ? row : 0) * p.y_pitch;
 #if EARLY
   Vec<float> scales[EACH] = {}, biases[EACH] = {};
 #pragma unroll

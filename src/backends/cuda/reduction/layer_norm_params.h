@@ -11,7 +11,7 @@ struct LayerNormParams {
   POINTER(const T) x;
   POINTER(const float) scale, bias;  // of a row; null where there is none
   POINTER(R) y;
-  i64 rows;
+  i64 rows, x_pitch, y_pitch;
   int length;
   float epsilon;
 };

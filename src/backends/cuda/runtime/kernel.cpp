@@ -86,12 +86,16 @@ std::vector<std::string> kernel_names(const std::string& op) {
 std::vector<Choice> choices(const Problem& problem, const Properties& properties) {
   std::vector<Choice> all;
   if (nothing_to_do(problem)) return all;
-  for (const Kernel* kernel : kernels_for(problem.node->op))
-    if (!refusal(*kernel, problem, properties))
-      for (Tactic& tactic : kernel->tactics(problem, properties)) {
-        name_float16(problem, tactic);
-        all.push_back({kernel, std::move(tactic)});
-      }
+  const auto add = [&](const std::string& op) {
+    for (const Kernel* kernel : kernels_for(op))
+      if (!refusal(*kernel, problem, properties))
+        for (Tactic& tactic : kernel->tactics(problem, properties)) {
+          name_float16(problem, tactic);
+          all.push_back({kernel, std::move(tactic)});
+        }
+  };
+  add(problem.node->op);
+  if (all.empty()) add(any_view);
   return all;
 }
 

@@ -62,6 +62,9 @@ struct Kernel {
   const char* file = "";  // that registers it
 };
 
+/// Stands for the op of the kernel that is asked where no other takes a problem.
+inline constexpr const char* any_view = "(view)";
+
 struct KernelRegistrar {
   explicit KernelRegistrar(Kernel kernel, const char* file = __builtin_FILE());
   /// For several ops, each in the place of the kernel's own.
