@@ -42,6 +42,7 @@ const std::vector<Pass>& pipeline() {
       // convolution.
       {"fold_pad", "moves zero padding into convolutions and pools", fold_pad},
       {"fold_batch_norm", "turns batch normalisation into a scale and a shift", fold_batch_norm},
+      {"sink_reshapes", "scales products before reshapes that keep their columns", sink_reshapes},
       {"fold_scale", "folds scales and shifts into weights and biases", fold_scale},
       {"merge_branches", "adds convolutions of one input to one", merge_branches},
       {"fold_constants_again", "computes what the folds above made constant", constant_folding},
