@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/epilogue.h"
 #include "ops/floats.h"
 #include "ops/inference.h"
 #include "ops/matrix.h"
@@ -13,7 +14,8 @@ namespace {
 /// Internal: softmax(Q K^T scale + mask) V for each of a batch. Inputs: Q [..., M, D], K [..., N, D], V [..., N, E]
 /// with the same leading axes, and optionally a mask that broadcasts to [..., M, N]. The last of the leading axes, of
 /// heads, may be shorter in K and V: neighbouring heads of Q share one then. Attributes: `scale` (1);
-/// `nan_to_zero` (0) makes weights that are not numbers zeros. The result [..., M, E] is of Q's type.
+/// `nan_to_zero` (0) makes weights that are not numbers zeros; the activation of an epilogue. The result [..., M, E] is
+/// of Q's type.
 /// Whether heads of these numbers go together.
 bool shares(const ir::Dim& q, const ir::Dim& k) {
   if (!q.is_constant() || !k.is_constant()) return !differ(q, k);
@@ -21,6 +23,7 @@ bool shares(const ir::Dim& q, const ir::Dim& k) {
 }
 
 void infer(Inference& ctx) {
+  read_epilogue(ctx);
   want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(1));
   want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(2));
   const ir::Shape *q = ctx.shape(0), *k = ctx.shape(1), *v = ctx.shape(2);
@@ -90,6 +93,7 @@ void evaluate(Evaluation& ctx) {
   }
   const float scale = ctx.node().real("scale", 1);
   const bool nan_to_zero = ctx.node().integer("nan_to_zero", 0) != 0;
+  const Epilogue epilogue = read_epilogue(ctx);
   Tensor result(DType::f32, to);
   std::vector<float> row(static_cast<size_t>(n));
   const int64_t rows = n && d ? scores.elements() / n : 0;
@@ -99,12 +103,14 @@ void evaluate(Evaluation& ctx) {
     for (int64_t j = 0; j < n; ++j) row[j] = row[j] * scale + (mask.empty() ? 0 : mask[at * n + j]);
     normalise(row, nan_to_zero);
     multiply(row.data(), false, v.data<float>() + batch * n * e, false, result.data<float>() + at * e, 1, e, n);
+    apply<float>(epilogue, result.data<float>() + at * e, nullptr, e);
   }
   deliver(ctx, 0, ctx.input(0).dtype(), result);
 }
 
 TENON_OP("tenon:DotAttention", 3, 4, 1, 1, infer, evaluate,
-         {attr::real("scale").internal(), attr::flag("nan_to_zero").internal()}, Trait::all_data | Trait::any_order);
+         activation_attributes() + AttributeDefs{attr::real("scale").internal(), attr::flag("nan_to_zero").internal()},
+         Trait::all_data | Trait::any_order);
 
 }  // namespace
 }  // namespace tenon::ops::dot_attention

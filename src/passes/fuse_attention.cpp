@@ -87,7 +87,7 @@ class AttentionMatcher {
       : graph_(graph), last_(graph.node(last)), origins_(last_.origins) {}
 
   bool run(ir::NodeId id) {
-    if (!is_plain(last_) || graph_.value(last_.outputs[0]).dtype != DType::f32) return false;
+    if (!is_product(last_) || graph_.value(last_.outputs[0]).dtype != DType::f32) return false;
     const ir::Node* softmax = softmax_of(last_.inputs[0]);
     const auto rank = softmax ? rank_of(graph_, softmax->inputs[0]) : std::nullopt;
     if (!rank || *rank < 3 || *rank > 4 || axis_of(softmax->integer("axis", -1), *rank) != *rank - 1) return false;
@@ -108,15 +108,15 @@ class AttentionMatcher {
     if (mask_ != ir::no_value) inputs.push_back(mask_);
     ir::Attributes attributes{{"scale", static_cast<float>(scale_ * q.scale * k.scale)}};
     if (nan_to_zero_) attributes["nan_to_zero"] = int64_t{1};
+    for (const char* word : {"activation", "alpha", "beta"})
+      if (last_.has(word)) attributes[word] = last_.attributes.at(word);
     replace(graph_, id, graph_.apply("tenon:DotAttention", inputs, attributes, origins_, name));
     return true;
   }
 
  private:
   void note(const ir::Node& node) { origins_ = joined(node.origins, origins_); }
-  static bool is_plain(const ir::Node& node) {
-    return node.op == "MatMul" && node.inputs.size() == 2 && !node.has("activation");
-  }
+  static bool is_product(const ir::Node& node) { return node.op == "MatMul" && node.inputs.size() == 2; }
   bool is_zero(ir::ValueId id) const {
     const Tensor* tensor = graph_.constant(id);
     if (!tensor || tensor->dtype() != DType::f32) return false;

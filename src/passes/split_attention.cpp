@@ -43,7 +43,10 @@ bool split_attention_at(ir::Graph& graph, ir::NodeId id) {
     const ir::ValueId test = apply("IsNaN", {weights});
     weights = apply("Where", {test, constant(graph, name + ".zero", {}, {0.f}), weights});
   }
-  replace(graph, id, apply("MatMul", {weights, repeated(graph, node.inputs[2], node, name)}));
+  ir::Attributes attributes;
+  for (const char* word : {"activation", "alpha", "beta"})
+    if (node.has(word)) attributes[word] = node.attributes.at(word);
+  replace(graph, id, apply("MatMul", {weights, repeated(graph, node.inputs[2], node, name)}, attributes));
   return true;
 }
 

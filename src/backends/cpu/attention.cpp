@@ -23,6 +23,7 @@ class BlocksStep : public backends::Step {
   explicit BlocksStep(const Problem& problem)
       : scale_(problem.node->real("scale", 1)),
         nan_to_zero_(problem.node->integer("nan_to_zero", 0) != 0),
+        epilogue_(epilogue_of(*problem.node)),
         isa_(isa_for(problem)),
         ops_(row_ops(isa_)) {
     const Dims &q = problem.inputs[0].dims, &k = problem.inputs[1].dims, &v = problem.inputs[2].dims;
@@ -122,10 +123,13 @@ class BlocksStep : public backends::Step {
     for (int64_t panel = 0; panel < value_panels_; ++panel)
       multiply_panel(isa_, scores, n_, rows, packed + keys_ + panel * columns * n_, n_, y + panel * columns, e_,
                      std::min(columns, e_ - panel * columns));
+    if (epilogue_.act != expr::Id::Identity)
+      ops_.unary(epilogue_.act, epilogue_.alpha, epilogue_.beta, y, y, rows * e_);
   }
 
   float scale_;
   bool nan_to_zero_, has_mask_ = false;
+  Epilogue epilogue_;
   Isa isa_;
   const RowOps& ops_;
   int64_t heads_ = 1, share_ = 1, m_, d_, n_, e_;      // share_: heads that have keys and values in common

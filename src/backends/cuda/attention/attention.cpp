@@ -72,14 +72,15 @@ Source source_of(const std::vector<std::string>& files, const Problem& problem, 
                  bool chunked) {
   Source source = source_from(files);
   source.defines = {define_type("ELEMENT", problem.outputs[0].dtype),
-                    define("D", problem.inputs[0].dims.back()),
-                    define("E", problem.inputs[2].dims.back()),
+                    define("DK", problem.inputs[0].dims.back()),
+                    define("DV", problem.inputs[2].dims.back()),
                     define("ROWS", rows),
                     define("KEYS", keys),
                     define("THREADS", threads),
                     define("CHUNKED", chunked),
                     define("MASK", has_mask(problem)),
-                    define("NAN_TO_ZERO", problem.node->integer("nan_to_zero", 0) != 0)};
+                    define("NAN_TO_ZERO", problem.node->integer("nan_to_zero", 0) != 0),
+                    define_expression("ACT", conv_epilogue(problem).activation)};
   return source;
 }
 
@@ -154,6 +155,8 @@ class AttentionStep : public Step {
     params_.m = static_cast<int>(dims[rank - 2]);
     params_.n = static_cast<int>(problem.inputs[1].dims[rank - 2]);
     params_.scale = problem.node->real("scale", 1);
+    const ops::Epilogue epilogue = conv_epilogue(problem);
+    params_.alpha = epilogue.alpha, params_.beta = epilogue.beta;
     grid_.x = ceil_div(params_.m, rows), grid_.y = params_.heads * (rank > 3 ? dims[0] : 1);
   }
   void enqueue(const Launch& at) const override {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // softmax(Q K^T scale + mask) V on mma.sync (compute capability 8.0 and later), sums in f32, scores never stored: as
 // each tile of keys comes, earlier sums are scaled to the new largest score (Milakov and Gimelshein 2018; Dao et al.
-// 2022). Macros: D, E columns of keys and of values; a block takes 16 ROWS queries; PARTS groups of ROWS warps share
+// 2022). Macros: DK, DV columns of keys and of values; a block takes 16 ROWS queries; PARTS groups of ROWS warps share
 // the keys, KEYS of each tile apiece. CHUNKED 1: rows of Q, K, V come in chunks of 16 bytes; PAIRS 1: results are
-// stored by twos; MASK 1: f32 is added to the scores; NAN_TO_ZERO 1: a row without any weight gives zeros.
+// stored by twos; MASK 1: f32 is added to the scores; NAN_TO_ZERO 1: a row without any weight gives zeros; ACT:
+// what becomes of the result, as a type of tenon::expr.
 constexpr int TILE = KEYS * PARTS;
 constexpr int Q_SIZE = 16 * ROWS * D_PITCH, K_SIZE = TILE * D_PITCH, V_SIZE = TILE * E_PITCH;
 constexpr int STAGES_BYTES = 2 * (int)sizeof(T) * (K_SIZE + V_SIZE), SHARED_PARTS = 16 * EP + 32;
@@ -17,19 +18,18 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   T* const part_k = part_q + Q_SIZE;      // two stages
   T* const part_v = part_k + 2 * K_SIZE;  // two stages
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, group = warp % ROWS, part = warp / ROWS;
-  const int m0 = blockIdx.x * 16 * ROWS, i1 = blockIdx.y % p.heads, i0 = blockIdx.y / p.heads;
+  const int m0 = blockIdx.x * 16 * ROWS, i1 = blockIdx.y % p.heads, i0 = blockIdx.y / p.heads, kv_head = i1 / p.share;
   const auto begin = [&](const Side& side, int head) { return i0 * side.batch[0] + head * side.batch[1]; };
-  const int kv_head = i1 / p.share;
   const T *q = p.q + begin(p.q_side, i1), *k = p.k + begin(p.k_side, kv_head), *v = p.v + begin(p.v_side, kv_head);
   // Scores are kept as they come, without the scale where there is no mask; powers are of 2.
   const float infinity = __int_as_float(0x7f800000), unit = (MASK ? 1.f : p.scale) * 1.4426950408889634f;
   wait_for_previous(breadcrumb);
 
-  load<16 * ROWS, D, DP>(part_q, q, p.q_side, m0, p.m);
+  load<16 * ROWS, DK, DP>(part_q, q, p.q_side, m0, p.m);
   const int tiles = (p.n + TILE - 1) / TILE;
   const auto fetch = [&](int tile) {
-    load<TILE, D, DP>(part_k + (tile & 1) * K_SIZE, k, p.k_side, tile * TILE, p.n);
-    load<TILE, E, EP>(part_v + (tile & 1) * V_SIZE, v, p.v_side, tile * TILE, p.n);
+    load<TILE, DK, DP>(part_k + (tile & 1) * K_SIZE, k, p.k_side, tile * TILE, p.n);
+    load<TILE, DV, EP>(part_v + (tile & 1) * V_SIZE, v, p.v_side, tile * TILE, p.n);
     commit();
   };
   fetch(0);
@@ -151,11 +151,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       const int column = j * 8 + (lane & 3) * 2;
       float r[2] = {sum[j][2 * h] * factor, sum[j][2 * h + 1] * factor};
       if (NAN_TO_ZERO && !(total[h] > 0.f)) r[0] = r[1] = 0.f;
+      for (float& x : r) x = activate<ACT, sizeof(T) == 2>(x, p.alpha, p.beta);
 #if PAIRS
-      if (column < E) store_pair(y + column, r[0], r[1]);
+      if (column < DV) store_pair(y + column, r[0], r[1]);
 #else
       for (int e = 0; e < 2; ++e)
-        if (column + e < E) y[(column + e) * p.y_side.column] = of_f32<T>(r[e]);
+        if (column + e < DV) y[(column + e) * p.y_side.column] = of_f32<T>(r[e]);
 #endif
     }
   }

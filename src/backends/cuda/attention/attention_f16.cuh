@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of attention in 16-bit floats; stands between attention.cuh and attention.cu.
-constexpr int DP = (D + 15) / 16 * 16, EP = (E + 15) / 16 * 16, D_PITCH = DP + 8, E_PITCH = EP + 8;
+constexpr int DP = (DK + 15) / 16 * 16, EP = (DV + 15) / 16 * 16, D_PITCH = DP + 8, E_PITCH = EP + 8;
 
 __device__ __forceinline__ void matrices(u32 (&r)[4], const T* from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

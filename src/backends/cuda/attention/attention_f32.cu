@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // softmax(Q K^T scale + mask) V in f32 without tensor cores, scores never stored: as each tile of keys comes, earlier
-// sums are scaled to the new largest score (as in attention.cu). Macros: D, E columns of keys and of values; a block of
-// 128 threads takes 8 ROWS queries, KEYS keys at a time; 16 threads share a row. CHUNKED 1: rows of Q, K, V come in
-// chunks of 16 bytes; MASK 1: f32 is added to the scores; NAN_TO_ZERO 1: a row without any weight gives zeros.
-constexpr int DP = (D + 3) / 4 * 4, EP = (E + 15) / 16 * 16, D_PITCH = DP + 4, E_PITCH = EP + 4, P_PITCH = KEYS + 4;
+// sums are scaled to the new largest score (as in attention.cu). Macros: DK, DV columns of keys and of values; a block
+// of 128 threads takes 8 ROWS queries, KEYS keys at a time; 16 threads share a row. CHUNKED 1: rows of Q, K, V come in
+// chunks of 16 bytes; MASK 1: f32 is added to the scores; NAN_TO_ZERO 1: a row without any weight gives zeros; ACT:
+// what becomes of the result, as a type of tenon::expr.
+constexpr int DP = (DK + 3) / 4 * 4, EP = (DV + 15) / 16 * 16, D_PITCH = DP + 4, E_PITCH = EP + 4, P_PITCH = KEYS + 4;
 constexpr int BM = 8 * ROWS, COLUMNS = KEYS / 16, RESULTS = EP / 16;
 constexpr int Q_SIZE = BM * D_PITCH, K_SIZE = KEYS * D_PITCH, V_SIZE = KEYS * E_PITCH;
 
@@ -22,11 +23,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const float infinity = __int_as_float(0x7f800000), unit = 1.4426950408889634f;
   wait_for_previous(breadcrumb);
 
-  load<BM, D, DP>(part_q, q, p.q_side, m0, p.m);
+  load<BM, DK, DP>(part_q, q, p.q_side, m0, p.m);
   const int tiles = (p.n + KEYS - 1) / KEYS;
   const auto fetch = [&](int tile) {
-    load<KEYS, D, DP>(part_k + (tile & 1) * K_SIZE, k, p.k_side, tile * KEYS, p.n);
-    load<KEYS, E, EP>(part_v + (tile & 1) * V_SIZE, v, p.v_side, tile * KEYS, p.n);
+    load<KEYS, DK, DP>(part_k + (tile & 1) * K_SIZE, k, p.k_side, tile * KEYS, p.n);
+    load<KEYS, DV, EP>(part_v + (tile & 1) * V_SIZE, v, p.v_side, tile * KEYS, p.n);
     commit();
   };
   fetch(0);
@@ -118,7 +119,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int j = 0; j < RESULTS; ++j) {
       const int column = tx + 16 * j;
-      if (column < E) y[column * p.y_side.column] = NAN_TO_ZERO && !(total[i] > 0.f) ? 0.f : sum[i][j] * factor;
+      const float r = NAN_TO_ZERO && !(total[i] > 0.f) ? 0.f : sum[i][j] * factor;
+      if (column < DV) y[column * p.y_side.column] = activate<ACT, false>(r, p.alpha, p.beta);
     }
   }
 }

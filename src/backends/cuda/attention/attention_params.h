@@ -14,7 +14,7 @@ struct AttentionParams {
   POINTER(T) y;
   Side q_side, k_side, v_side, mask_side, y_side;
   int heads, share, m, n;  // share: heads that have keys and values in common
-  float scale;
+  float scale, alpha, beta;  // the last two are of the activation
 };
 
 }  // namespace tenon::cuda

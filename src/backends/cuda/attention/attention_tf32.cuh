@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of attention in f32 on tensor cores; stands between attention.cuh with tf32.cuh and attention.cu.
-constexpr int DP = (D + 7) / 8 * 8, EP = (E + 7) / 8 * 8, D_PITCH = DP + 4, E_PITCH = EP + 4;
+constexpr int DP = (DK + 7) / 8 * 8, EP = (DV + 7) / 8 * 8, D_PITCH = DP + 4, E_PITCH = EP + 4;
 // Tensor cores cut what a sum cannot hold: so many products are added there, the rest outside.
 constexpr int DEPTH = DIVIDED ? 4 : DP / 8;
 

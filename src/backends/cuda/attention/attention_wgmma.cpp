@@ -100,8 +100,8 @@ Tactic tactic_of(const Problem& problem, const Form& form) {
   source.defines = {define_type("ELEMENT", type),
                     define("BF16", type == DType::bf16),
                     define("BYTES", 0),
-                    define("D", d),
-                    define("E", e),
+                    define("DK", d),
+                    define("DV", e),
                     define("SD", slab_of(problem.inputs[0])),
                     define("SE", slab_of(problem.inputs[2])),
                     define("KEYS", form.keys),
@@ -111,7 +111,8 @@ Tactic tactic_of(const Problem& problem, const Form& form) {
                     define("STAGES", stages),
                     define("BLOCKS", form.blocks),
                     define("MASK", has_mask(problem)),
-                    define("NAN_TO_ZERO", problem.node->integer("nan_to_zero", 0) != 0)};
+                    define("NAN_TO_ZERO", problem.node->integer("nan_to_zero", 0) != 0),
+                    define_expression("ACT", conv_epilogue(problem).activation)};
   source.text = "template <int WIDTH> struct Mma;\n" + product_text(form.keys, type, false) +
                 product_text(form.keys / 2, type, false) + kept_product_text(e, type) +
                 std::string(kernel_text(source.file));
@@ -144,6 +145,8 @@ class AttentionWgmmaStep : public Step {
     params_.m = static_cast<int>(dims[rank - 2]);
     params_.n = static_cast<int>(rows_of(problem.inputs[1]));
     params_.scale = problem.node->real("scale", 1);
+    const ops::Epilogue epilogue = conv_epilogue(problem);
+    params_.alpha = epilogue.alpha, params_.beta = epilogue.beta;
     params_.groups = static_cast<int>(ceil_div(params_.m, queries_of_tile * form_.per));
     params_.items = static_cast<int>(params_.groups * params_.heads * (rank > 3 ? dims[0] : 1));
     const int64_t blocks = int64_t{device.properties().multiprocessors} * form_.blocks;

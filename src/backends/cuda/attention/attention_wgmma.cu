@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // softmax(Q K^T scale + mask) V in 16-bit floats on wgmma (compute capability 9.0a): persistent, one warpgroup loads,
-// NWG take tiles of 64 queries in turn; scores and their powers stay in registers. Macros: D, E columns of keys and of
-// values, in slabs of SD and SE; KEYS of a tile; COUNT of all where one tile holds them, else 0; PER tiles of queries
-// share the keys (NWG, or more where COUNT is not 0); STAGES of keys and values; BLOCKS that fit into a multiprocessor
-// together; MASK 1: f32 is added to the scores; NAN_TO_ZERO 1: a row without any weight gives zeros.
-// Mma<KEYS>, Mma<KEYS / 2> and KeptMma<E> stand before this text.
+// NWG take tiles of 64 queries in turn; scores and their powers stay in registers. Macros: DK, DV columns of keys and
+// of values, in slabs of SD and SE; KEYS of a tile; COUNT of all where one tile holds them, else 0; PER tiles of
+// queries share the keys (NWG, or more where COUNT is not 0); STAGES of keys and values; BLOCKS that fit into a
+// multiprocessor together; MASK 1: f32 is added to the scores; NAN_TO_ZERO 1: a row without any weight gives zeros;
+// ACT: what becomes of the result, as a type of tenon::expr. Mma<KEYS>, Mma<KEYS / 2> and KeptMma<DV> stand before this
+// text.
 #include "pipeline.cuh"
 
 typedef ELEMENT T;
@@ -15,7 +16,7 @@ typedef tenon::cuda::AttentionWgmmaParams Params;
 
 constexpr bool ONE = COUNT > 0;
 constexpr int ROW_D = SD * 2, ROW_E = SE * 2;  // bytes
-constexpr int Q_BYTES = 64 * D * 2, O_BYTES = 64 * E * 2, K_BYTES = KEYS * D * 2, V_BYTES = KEYS * E * 2;
+constexpr int Q_BYTES = 64 * DK * 2, O_BYTES = 64 * DV * 2, K_BYTES = KEYS * DK * 2, V_BYTES = KEYS * DV * 2;
 constexpr int whole(int bytes) { return (bytes + 1023) / 1024 * 1024; }
 constexpr int STAGE = whole(K_BYTES) + whole(V_BYTES);
 constexpr int AT_Q = STAGES * STAGE, AT_O = AT_Q + 2 * NWG * Q_BYTES, AT_BARRIERS = AT_O + NWG * O_BYTES;
@@ -80,7 +81,7 @@ __device__ __forceinline__ void load_tiles(const Params& p, const Breadcrumb& br
       const u32 place = turn % NWG * 2 + (turn / NWG & 1), bar = barriers.queries_full + 8 * place;
       barrier_wait(barriers.queries_empty + 8 * place, (turn / NWG >> 1 & 1) ^ 1);
       barrier_expect(bar, Q_BYTES);
-      load_rows<D, SD>(base + AT_Q + place * Q_BYTES, &p.q, bar, 64, first_row(p, turn), i1, i0);
+      load_rows<DK, SD>(base + AT_Q + place * Q_BYTES, &p.q, bar, 64, first_row(p, turn), i1, i0);
     };
     // Further queries than the first wait for room, which comes when keys are there.
     for (int turn = first; turn < first + (ONE ? 1 : PER); ++turn) load_queries(turn);
@@ -89,9 +90,9 @@ __device__ __forceinline__ void load_tiles(const Params& p, const Breadcrumb& br
                 values_full = barriers.values_full + 8 * slot;
       barrier_wait(barriers.empty + 8 * slot, (use / STAGES & 1) ^ 1);
       barrier_expect(keys_full, K_BYTES);
-      load_rows<D, SD>(to, &p.k, keys_full, KEYS, tile * KEYS, kv_head, i0);
+      load_rows<DK, SD>(to, &p.k, keys_full, KEYS, tile * KEYS, kv_head, i0);
       barrier_expect(values_full, V_BYTES);
-      load_rows<E, SE>(to + whole(K_BYTES), &p.v, values_full, KEYS, tile * KEYS, kv_head, i0);
+      load_rows<DV, SE>(to + whole(K_BYTES), &p.v, values_full, KEYS, tile * KEYS, kv_head, i0);
     }
     for (int turn = first + 1; ONE && turn < first + PER; ++turn) load_queries(turn);
   }
@@ -105,7 +106,7 @@ struct Scores {
   __device__ __forceinline__ void multiply(u32 q, u32 k) {
     begin_products();
 #pragma unroll
-    for (int d = 0; d < D / 16; ++d) {
+    for (int d = 0; d < DK / 16; ++d) {
       const u32 slab = d * 16 / SD, at = d * 16 % SD * 2;
 #pragma unroll
       for (int part = 0; part < PARTS; ++part)
@@ -138,7 +139,7 @@ struct Scores {
 
 // What a thread keeps of its two rows from tile to tile of keys.
 struct Rows {
-  float sum[E / 2], top[2], total[4];
+  float sum[DV / 2], top[2], total[4];
 
   // Scores become their powers, of which the largest so far is 1; `unit` scales them.
   __device__ __forceinline__ void add(Scores& s, float unit, bool first) {
@@ -156,7 +157,7 @@ struct Rows {
       const float factor = power(fmaf(top[h], unit, -less[h]));
       top[h] = high[h], total[2 * h] *= factor, total[2 * h + 1] *= factor;
 #pragma unroll
-      for (int j = 0; j < E / 8; ++j)
+      for (int j = 0; j < DV / 8; ++j)
         if (!first) sum[j * 4 + 2 * h] *= factor, sum[j * 4 + 2 * h + 1] *= factor;
     }
 #pragma unroll
@@ -174,12 +175,12 @@ struct Rows {
     barrier_wait(full, parity);
     begin_products();
 #pragma unroll
-    for (int i = 0; i < KEYS / 16; ++i) KeptMma<E>::run(sum, a[i], values_at(v + i * 16 * ROW_E), tile + i);
+    for (int i = 0; i < KEYS / 16; ++i) KeptMma<DV>::run(sum, a[i], values_at(v + i * 16 * ROW_E), tile + i);
     commit_products();
     wait_products<0>();
   }
   // The result in shared memory at `to`.
-  __device__ __forceinline__ void store(u32 to, int row0) {
+  __device__ __forceinline__ void store(const Params& p, u32 to, int row0) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       float all = total[2 * h] + total[2 * h + 1];
@@ -188,9 +189,10 @@ struct Rows {
       const bool nothing = NAN_TO_ZERO && !(all > 0.f);
       const float factor = 1.f / all;
       const int row = row0 + 8 * h;
+      const auto result = [&](float x) { return activate<ACT, true>(nothing ? 0.f : x * factor, p.alpha, p.beta); };
 #pragma unroll
-      for (int j = 0; j < E / 8; ++j) {
-        const u32 pair = nothing ? 0 : pack_halves(sum[j * 4 + 2 * h] * factor, sum[j * 4 + 2 * h + 1] * factor);
+      for (int j = 0; j < DV / 8; ++j) {
+        const u32 pair = pack_halves(result(sum[j * 4 + 2 * h]), result(sum[j * 4 + 2 * h + 1]));
         const u32 at = to + j * 8 / SE * 64 * ROW_E + row * ROW_E + ((j * 8 % SE / 8 ^ swizzle<ROW_E>(row)) << 4);
         asm volatile("st.shared.u32 [%0], %1;" ::"r"(at + (threadIdx.x & 3) * 4), "r"(pair) : "memory");
       }
@@ -244,12 +246,12 @@ __device__ __forceinline__ void attend(const Params& p, u32 base, const Barriers
     if (tid == 0) wait_stores_read<0>();
     sync_warpgroup(wg);
     const u32 to = base + AT_O + wg * O_BYTES;
-    rows.store(to, row0);
+    rows.store(p, to, row0);
     fence_for_copy_engine();
     sync_warpgroup(wg);
     if (tid == 0 && m0 < p.m) {
 #pragma unroll
-      for (int s = 0; s < E / SE; ++s) store_4d(&p.y, to + s * 64 * ROW_E, s * SE, m0, i1, i0);
+      for (int s = 0; s < DV / SE; ++s) store_4d(&p.y, to + s * 64 * ROW_E, s * SE, m0, i1, i0);
       commit_stores();
     }
   }
