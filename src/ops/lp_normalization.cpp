@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 
 #include "ops/broadcast.h"
@@ -7,6 +8,7 @@
 namespace tenon::ops::lp_normalization {
 namespace {
 
+/// Internal: `epsilon` (0), the least that numbers are divided by.
 int64_t read_p(const ir::Node& node) { return node.integer("p", 2); }
 
 void infer(Inference& ctx) {
@@ -19,6 +21,7 @@ void infer(Inference& ctx) {
 void evaluate(Evaluation& ctx) {
   const Tensor& x = ctx.input(0);
   const int64_t p = read_p(ctx.node());
+  const double epsilon = ctx.node().real("epsilon", 0);
   const Around parts = around(x.dims(), normal_axis(ctx, ctx.node().integer("axis", -1), x.dims().rank()));
   Tensor& y = ctx.output(0, x.dtype(), x.dims());
   dispatch<Floats>(ctx, x.dtype(), [&]<class T>(Type<T>) {
@@ -30,7 +33,7 @@ void evaluate(Evaluation& ctx) {
           const double value = x.data<T>()[start + i * parts.inner];
           sum += p == 1 ? std::fabs(value) : value * value;
         }
-        const double norm = p == 1 ? sum : std::sqrt(sum);
+        const double norm = std::max(p == 1 ? sum : std::sqrt(sum), epsilon);
         for (int64_t i = 0; i < parts.size; ++i) {
           const int64_t at = start + i * parts.inner;
           y.data<T>()[at] = rounded<T>(norm == 0 ? 0 : static_cast<double>(x.data<T>()[at]) / norm);
@@ -39,7 +42,9 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP("LpNormalization", 1, 1, 1, 1, infer, evaluate, {attr::integer("axis"), attr::integer("p").between(1, 2)});
+TENON_OP("LpNormalization", 1, 1, 1, 1, infer, evaluate,
+         {attr::integer("axis"), attr::integer("p").between(1, 2), attr::real("epsilon").internal()},
+         Trait::same_type | Trait::same_rank | Trait::half);
 
 }  // namespace
 }  // namespace tenon::ops::lp_normalization

@@ -341,6 +341,7 @@ bool carry(Layout& layout, ir::NodeId id) {
                                                  {"Softmax", softmax},
                                                  {"LogSoftmax", softmax},
                                                  {"Hardmax", softmax},
+                                                 {"LpNormalization", softmax},
                                                  {"ArgMax", arg},
                                                  {"ArgMin", arg},
                                                  {"Split", split},

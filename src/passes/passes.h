@@ -18,9 +18,10 @@ bool merge_branches(ir::Graph& graph);
 bool fold_pad(ir::Graph& graph);
 bool canonical(ir::Graph& graph);
 bool recognise_activations(ir::Graph& graph);
-/// RMSNormalization, GroupNormalization and RotaryEmbedding, where exporters spell them.
+/// RMSNormalization, GroupNormalization, LpNormalization and RotaryEmbedding, where exporters spell them.
 bool recognise_rms_norm(ir::Graph& graph);
 bool recognise_group_norm(ir::Graph& graph);
+bool recognise_lp_norm(ir::Graph& graph);
 bool recognise_rotary(ir::Graph& graph);
 bool cancel_transpose_reshape(ir::Graph& graph);
 bool lower_einsum(ir::Graph& graph);

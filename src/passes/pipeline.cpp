@@ -35,6 +35,7 @@ const std::vector<Pass>& pipeline() {
       {"recognise_activations", "finds activations spelled out in small ops", recognise_activations},
       {"recognise_rms_norm", "finds normalisations by the root of the mean square spelled out", recognise_rms_norm},
       {"recognise_group_norm", "finds normalisations of groups of channels spelled out", recognise_group_norm},
+      {"recognise_lp_norm", "finds vectors divided by their length spelled out", recognise_lp_norm},
       {"recognise_rotary", "finds rotary embeddings spelled out", recognise_rotary},
       {"lower_einsum", "turns sums over shared labels into matrix multiplications", lower_einsum},
       {"lower_attention", "spells out attention, as kernels and passes know its parts", lower_attention},

@@ -4,17 +4,7 @@
 typedef ELEMENT T;
 #include "softmax_params.h"
 typedef tenon::cuda::SoftmaxParams Params;
-
-__device__ __forceinline__ void row_of(const Params& p, u32 row, const T*& x, T*& y) {
-  x = p.x, y = p.y;
-#pragma unroll
-  for (int axis = 3; axis > 0; --axis) {
-    const u32 at = row % p.dims[axis];
-    row /= p.dims[axis];
-    x += at * p.xs[axis], y += at * p.ys[axis];
-  }
-  x += row * p.xs[0], y += row * p.ys[0];
-}
+#include "strided_rows.cuh"
 
 #if SHORT
 constexpr int VEC = 16 / sizeof(T);

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows divided by their norm, or by epsilon where that is more: the sum of absolute values (P 1), or the root of the
+// sum of squares (P 2). ELEMENT: type; ROWS (a power of two) of a block of 256 threads, the others share each row, EACH
+// elements apiece; ACROSS 1: neighbouring threads take neighbouring rows, else neighbours of one.
+typedef ELEMENT T;
+#include "lp_norm_params.h"
+typedef tenon::cuda::LpNormParams Params;
+#include "strided_rows.cuh"
+constexpr int PARTS = 256 / ROWS;
+
+extern "C" __global__ void __launch_bounds__(256)
+    lp_norm(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+  __shared__ float sums[ROWS][PARTS];
+  const int own = ACROSS ? threadIdx.x % ROWS : threadIdx.x / PARTS;
+  const int part = ACROSS ? threadIdx.x / ROWS : threadIdx.x % PARTS;
+  const i64 row = (i64)blockIdx.x * ROWS + own;
+  const bool alive = row < p.rows;
+  const T* x;
+  T* y;
+  row_of(p, alive ? row : 0, x, y);
+  wait_for_previous(breadcrumb);
+  float v[EACH], sum = 0.f;
+#pragma unroll
+  for (int i = 0; i < EACH; ++i) {
+    const int k = part + i * PARTS;
+    v[i] = k < p.length ? f32_of(x[k * p.x_step]) : 0.f;
+    sum += P == 1 ? fabsf(v[i]) : v[i] * v[i];
+  }
+  sums[own][part] = sum;
+#pragma unroll
+  for (int step = PARTS / 2; step; step /= 2) {
+    __syncthreads();
+    if (part < step) sums[own][part] += sums[own][part + step];
+  }
+  __syncthreads();
+  if (!alive) return;
+  const float norm = fmaxf(P == 1 ? sums[own][0] : sqrtf(sums[own][0]), p.epsilon);
+  const float factor = norm == 0.f ? 0.f : 1.f / norm;
+#pragma unroll
+  for (int i = 0; i < EACH; ++i) {
+    const int k = part + i * PARTS;
+    if (k < p.length) y[k * p.y_step] = of_f32<T>(v[i] * factor);
+  }
+}
