@@ -72,7 +72,8 @@ std::vector<const Kernel*> kernels_for(const std::string& op) {
 
 Reason refusal(const Kernel& kernel, const Problem& problem) {
   const auto is_empty = [](const Operand& operand) { return !operand || operand.dims.elements() == 0; };
-  if (&kernel != &reference_kernel() && std::all_of(problem.outputs.begin(), problem.outputs.end(), is_empty))
+  if (&kernel != &reference_kernel() && !kernel.finds &&
+      std::all_of(problem.outputs.begin(), problem.outputs.end(), is_empty))
     return Reason::empty;
   return kernel.refuses(problem);
 }

@@ -31,6 +31,16 @@ class Step {
   virtual void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const = 0;
 };
 
+/// A step of an op whose result has a size that data decides (Kernel::finds). All workers find what the result will
+/// hold, then run() writes it into memory of the size that is known by then. The workspace is theirs in between.
+class FindingStep : public Step {
+ public:
+  /// Called as run() is.
+  virtual void find(std::byte* const* inputs, const Worker& worker) const = 0;
+  /// Sizes of the result, once all are done.
+  virtual Dims found(const std::byte* workspace) const = 0;
+};
+
 /// A kernel for an op; registered once in its file.
 struct Kernel {
   std::string op, name;
@@ -39,6 +49,7 @@ struct Kernel {
   std::unique_ptr<Step> (*make)(const Problem&);
   /// Files of kernels/ that do its work though no header names them: "int8 int8_direct".
   const char* family = "";
+  bool finds = false;     // makes a FindingStep: of the output it is told the element type alone
   const char* file = "";  // that registers it
 };
 

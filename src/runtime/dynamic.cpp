@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "backends/backend.h"
+#include "base/faults.h"
 #include "ops/control_flow.h"
 #include "ops/op.h"
 #include "runtime/body_program.h"
@@ -29,6 +30,9 @@ bool may_decide_sizes(const Tensor& tensor) {
 }
 
 bool is_dense_array(const Tensor& tensor) { return !tensor || size_of(tensor.dtype()) > 0; }
+
+/// Whether its kernels find out what the result's size is.
+bool finds_size(const ir::Node& node) { return backends::kernels_for(node.op).front()->finds; }
 
 /// Whether the result may be written over the first operand, which nobody else refers to.
 bool may_update(const ir::Node& node, std::span<const Tensor> operands) {
@@ -57,9 +61,11 @@ struct DynamicProgram::Prepared {
   std::vector<std::vector<std::byte>> deciding;  // bytes of the operands whose elements the step was made for
   backends::Problem problem;
   std::unique_ptr<backends::Step> step;
+  const backends::FindingStep* finding = nullptr;  // the step, where it finds the size of the result
   std::string kernel = "ref";
   ThreadPool* thread_pool = nullptr;
   std::vector<std::byte*> inputs, outputs;
+  Faults faults;
   bool view = false;  // the result is the operand's memory in another shape
   bool open = false;  // sizes or kernels may follow from elements of small integer operands, which it does not know
 
@@ -147,9 +153,11 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
     backends::Operand operand;
     if (output != ir::no_value) {
       const ir::Value& value = graph.value(output);
-      if (!value.shape || !ir::is_constant(*value.shape) || size_of(value.dtype) == 0) return prepared;
+      const bool known = value.shape && ir::is_constant(*value.shape);
+      if (size_of(value.dtype) == 0 || (!known && !finds_size(*problem.node))) return prepared;
       operand.dtype = value.dtype;
-      for (const ir::Dim& dim : *value.shape) operand.dims.push_back(dim.value());
+      for (size_t axis = 0; known && axis < value.shape->size(); ++axis)
+        operand.dims.push_back((*value.shape)[axis].value());
       operand.strides = backends::dense_strides(operand.dims);
     }
     problem.outputs.push_back(std::move(operand));
@@ -167,6 +175,7 @@ std::unique_ptr<DynamicProgram::Prepared> DynamicProgram::prepare(ir::NodeId id,
   if (&kernel == &backends::reference_kernel()) return prepared;
   prepared->kernel = kernel.name;
   prepared->step = kernel.make(problem);
+  if (kernel.finds) prepared->finding = static_cast<const backends::FindingStep*>(prepared->step.get());
   if (const auto bytes = static_cast<int64_t>(prepared->step->workspace_bytes());
       !workspace_ || workspace_.elements() < bytes)
     workspace_ = Tensor(), workspace_ = pool_.tensor(DType::u8, {bytes});
@@ -224,23 +233,49 @@ void DynamicProgram::evaluate(ir::NodeId id, std::span<const Tensor> operands, s
     return;
   }
   if (!prepared->step) return evaluate_plainly(*prepared, id, operands, results);
+  run_step(*prepared, id, operands, results);
+}
+
+void DynamicProgram::run_step(Prepared& prepared, ir::NodeId id, std::span<const Tensor> operands,
+                              std::span<Tensor> results) {
   for (size_t at = 0; at < operands.size(); ++at)
-    prepared->inputs[at] = const_cast<std::byte*>(operands[at].data<std::byte>());
-  for (size_t at = 0; at < results.size(); ++at) {
-    const backends::Operand& operand = prepared->problem.outputs[at];
-    if (operand) results[at] = allocate(graph_.node(id), operand, pool_);
-    prepared->outputs[at] = results[at].data<std::byte>();
-  }
+    prepared.inputs[at] = const_cast<std::byte*>(operands[at].data<std::byte>());
   int64_t& expected = expected_[static_cast<size_t>(id)];
   const auto begin = std::chrono::steady_clock::now();
-  prepared->thread_pool->run(
-      [](void* pointer, const Worker& worker) {
-        const auto& own = *static_cast<const Prepared*>(pointer);
-        own.step->run(own.inputs.data(), own.outputs.data(), worker);
-      },
-      prepared, workspace_.data<std::byte>(), expected);
+  if (prepared.finding) {
+    work(prepared, expected,
+         [](const Prepared& own, const Worker& worker) { own.finding->find(own.inputs.data(), worker); });
+    backends::Operand& operand = prepared.problem.outputs[0];
+    operand.dims = prepared.finding->found(workspace_.data<std::byte>());
+  }
+  for (size_t at = 0; at < results.size(); ++at) {
+    const backends::Operand& operand = prepared.problem.outputs[at];
+    if (operand) results[at] = allocate(graph_.node(id), operand, pool_);
+    prepared.outputs[at] = results[at].data<std::byte>();
+  }
+  work(prepared, expected,
+       [](const Prepared& own, const Worker& worker) { own.step->run(own.inputs.data(), own.outputs.data(), worker); });
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begin;
   expected = std::max<int64_t>(least_work, took.count());
+}
+
+/// Calls it on the workers of the step's thread pool.
+void DynamicProgram::work(Prepared& prepared, int64_t expected, PartOfStep part) {
+  struct Context {
+    Prepared& prepared;
+    PartOfStep part;
+  } context{prepared, part};
+  prepared.thread_pool->run(
+      [](void* pointer, const Worker& worker) {
+        const auto& [own, part] = *static_cast<Context*>(pointer);
+        try {
+          part(own, worker);
+        } catch (...) {
+          own.faults.note();
+        }
+      },
+      &context, workspace_.data<std::byte>(), expected);
+  prepared.faults.rethrow();
 }
 
 /// By the reference kernel: into memory of the pool, or of the first operand where nobody else refers to that.

@@ -44,6 +44,9 @@ class DynamicProgram {
   void evaluate(ir::NodeId id, std::span<const Tensor> operands, std::span<Tensor> results);
   void evaluate_plainly(const Prepared& prepared, ir::NodeId id, std::span<const Tensor> operands,
                         std::span<Tensor> results);
+  using PartOfStep = void (*)(const Prepared&, const Worker&);
+  void run_step(Prepared& prepared, ir::NodeId id, std::span<const Tensor> operands, std::span<Tensor> results);
+  void work(Prepared& prepared, int64_t expected, PartOfStep part);
   void evaluate_bodies(ir::NodeId id, std::span<const Tensor> operands, std::span<Tensor> results);
   std::unique_ptr<Prepared> prepare(ir::NodeId id, std::span<const Tensor> operands, bool by_content);
   std::unique_ptr<Prepared> begin_prepared(ir::NodeId id, std::span<const Tensor> operands, bool by_content) const;

@@ -1,33 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <atomic>
-#include <exception>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "backends/cpu/schedule_kernels.h"
+#include "base/faults.h"
 
 namespace tenon::cpu {
-
-/// The first exception of what several threads do in lockstep. A thread that fails must not keep the others waiting at
-/// a barrier: the rest is skipped.
-class Faults {
- public:
-  bool any() const { return failed_.load(std::memory_order_relaxed); }
-  /// Of the exception that is being handled.
-  void note() {
-    if (!failed_.exchange(true)) fault_ = std::current_exception();
-  }
-  /// By one thread, once all are done.
-  void rethrow() {
-    if (failed_.exchange(false)) std::rethrow_exception(std::exchange(fault_, nullptr));
-  }
-
- private:
-  std::atomic<bool> failed_{false};
-  std::exception_ptr fault_;
-};
 
 /// Steps of a schedule with resolved addresses: an arena, behind it the workspace, inputs and constants elsewhere.
 class BoundSchedule {
