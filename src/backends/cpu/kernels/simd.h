@@ -77,6 +77,7 @@ static TENON_INLINE Vec near_reciprocal(Vec x) { return _mm512_rcp14_ps(x); }
 static TENON_INLINE Vec largest(Vec v) { return set1(_mm512_reduce_max_ps(v)); }
 // Not where a lane is NaN.
 static TENON_INLINE bool all_less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ) == 0xffff; }
+static TENON_INLINE bool any_less(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ) != 0; }
 
 // Lane i of the result is lane index[i] of v.
 static TENON_INLINE Vec permute(Vec v, const int32_t* index) {
@@ -155,6 +156,7 @@ static TENON_INLINE Vec largest(Vec v) {
 static TENON_INLINE bool all_less(Vec a, Vec b) {
   return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LT_OQ)) == 0xff;
 }
+static TENON_INLINE bool any_less(Vec a, Vec b) { return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LT_OQ)) != 0; }
 
 static TENON_INLINE Vec permute(Vec v, const int32_t* index) {
   return _mm256_permutevar8x32_ps(v, _mm256_loadu_si256((const __m256i*)index));
@@ -250,6 +252,7 @@ static TENON_INLINE Vec bit_xor(Vec a, Vec b) { return _mm_xor_ps(a, b); }
 static TENON_INLINE Vec select_less(Vec a, Vec b, Vec yes, Vec no) {
   return _mm_blendv_ps(no, yes, _mm_cmplt_ps(a, b));
 }
+static TENON_INLINE bool any_less(Vec a, Vec b) { return _mm_movemask_ps(_mm_cmplt_ps(a, b)) != 0; }
 static TENON_INLINE Vec nan_or(Vec a, Vec x) { return _mm_blendv_ps(x, a, _mm_cmpunord_ps(a, a)); }
 static TENON_INLINE Vec permute(Vec v, const int32_t* index) {
   alignas(16) float lanes[4];
