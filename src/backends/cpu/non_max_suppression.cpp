@@ -124,12 +124,11 @@ class BinsStep : public backends::FindingStep {
   explicit BinsStep(const Problem& problem)
       : ops_(nms_ops(active_isa())),
         centred_(problem.node->integer("center_point_box", 0) != 0),
-        inputs_(problem.inputs.size()),
         classes_(problem.inputs[1].dims[1]),
         pairs_(problem.inputs[1].dims[0] * classes_),
         boxes_(problem.inputs[1].dims[2]),
         threads_(problem.threads) {
-    for (size_t at = 0; at < inputs_; ++at) given_[at] = static_cast<bool>(problem.inputs[at]);
+    for (size_t at = 0; at < problem.inputs.size(); ++at) given_[at] = static_cast<bool>(problem.inputs[at]);
     rooms_at_ =
         (static_cast<size_t>(pairs_) * (sizeof(int64_t) + static_cast<size_t>(boxes_) * sizeof(uint32_t)) + 63) / 64 *
         64;
@@ -199,7 +198,8 @@ class BinsStep : public backends::FindingStep {
     for (size_t at = 0; at < candidates && count < limits.most; ++at) {
       const Box& box = room.boxes[at];
       const int64_t first = axis.first(box), last = axis.last(box);
-      if (ops_.covered(room.kept, std::max<int64_t>(first - longest, 0), last, box, axis.start(box), limits.overlap))
+      if (ops_.covered(room.kept, std::max<int64_t>(first - longest, 0), first, last, box, axis.start(box),
+                       limits.overlap))
         continue;
       keep(room.kept, first, box, axis.end(box));
       longest = std::max(longest, last - first);
@@ -210,7 +210,6 @@ class BinsStep : public backends::FindingStep {
 
   const NmsOps& ops_;
   bool centred_;
-  size_t inputs_;
   int64_t classes_, pairs_, boxes_;
   int threads_;
   bool given_[5] = {};
