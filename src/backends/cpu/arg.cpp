@@ -17,9 +17,9 @@ using backends::Reason;
 /// Sizes before, of and after the axis of a node.
 struct Axis {
   int64_t outer = 1, count = 1, inner = 1;
-  Axis(const Problem& problem, int64_t otherwise) {
+  explicit Axis(const Problem& problem) {
     const Dims& dims = problem.inputs[0].dims;
-    int64_t axis = problem.node->integer("axis", otherwise);
+    int64_t axis = problem.node->integer("axis", 0);
     if (axis < 0) axis += static_cast<int64_t>(dims.rank());
     for (size_t at = 0; at < dims.rank(); ++at)
       (static_cast<int64_t>(at) < axis ? outer : static_cast<int64_t>(at) == axis ? count : inner) *= dims[at];
@@ -33,7 +33,7 @@ constexpr int64_t tile = 256;
 class ArgStep : public backends::Step {
  public:
   explicit ArgStep(const Problem& problem)
-      : axis_(problem, 0),
+      : axis_(problem),
         max_(ops::traits_of(problem.node->op).reduction() == ops::Reduction::largest),
         last_(problem.node->integer("select_last_index", 0) != 0),
         loops_(loops(active_isa())) {}
@@ -79,61 +79,12 @@ class ArgStep : public backends::Step {
 Reason refuses_arg(const Problem& problem) {
   if (problem.inputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
   if (problem.inputs[0].dims.elements() == 0) return Reason::empty;
-  return Axis(problem, 0).count > INT32_MAX ? Reason(Reason::too_many, INT32_MAX, "entries of the axis") : Reason();
+  return Axis(problem).count > INT32_MAX ? Reason(Reason::too_many, INT32_MAX, "entries of the axis") : Reason();
 }
 std::unique_ptr<backends::Step> make_arg(const Problem& problem) { return std::make_unique<ArgStep>(problem); }
 
-/// TopK along the last axis: a heap of the best so far, sorted at the end. Equal elements come in order of their index,
-/// NaN is largest.
-class TopKStep : public backends::Step {
- public:
-  explicit TopKStep(const Problem& problem)
-      : axis_(problem, -1), k_(problem.outputs[0].dims.back()), largest_(problem.node->integer("largest", 1) != 0) {}
-  void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
-    auto* values = reinterpret_cast<float*>(outputs[0]);
-    auto* places = reinterpret_cast<int64_t*>(outputs[1]);
-    int64_t begin, end;
-    worker.share(axis_.outer, begin, end);
-    for (int64_t row = begin; row < end; ++row) {
-      const float* x = reinterpret_cast<const float*>(inputs[0]) + row * axis_.count;
-      int64_t* heap = places + row * k_;
-      const auto before = [&](int64_t i, int64_t j) {
-        const float a = x[i], b = x[j];
-        if (a == b || (a != a && b != b)) return i < j;
-        const bool above = a != a || a > b;
-        return (b != b ? false : above) == largest_;
-      };
-      for (int64_t at = 0; at < k_; ++at) heap[at] = at;
-      std::make_heap(heap, heap + k_, before);
-      for (int64_t at = k_; at < axis_.count; ++at) {
-        if (!before(at, heap[0])) continue;
-        std::pop_heap(heap, heap + k_, before);
-        heap[k_ - 1] = at;
-        std::push_heap(heap, heap + k_, before);
-      }
-      std::sort_heap(heap, heap + k_, before);
-      for (int64_t at = 0; at < k_; ++at) values[row * k_ + at] = x[heap[at]];
-    }
-  }
-
- private:
-  Axis axis_;
-  int64_t k_;
-  bool largest_;
-};
-
-Reason refuses_topk(const Problem& problem) {
-  if (problem.inputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
-  if (problem.outputs.size() < 2 || !problem.outputs[1]) return {Reason::absent, "an output"};
-  if (problem.outputs[0].dims.elements() == 0) return Reason::empty;
-  if (Axis(problem, -1).inner != 1) return {Reason::attribute, "axis", "the last"};
-  return problem.inputs.size() > 1 && problem.inputs[1].constant ? Reason() : Reason(Reason::not_constant, "k");
-}
-std::unique_ptr<backends::Step> make_topk(const Problem& problem) { return std::make_unique<TopKStep>(problem); }
-
 const backends::KernelRegistrar arg_max({"ArgMax", "lines", 1, refuses_any<refuses_arg>, make_any<make_arg>});
 const backends::KernelRegistrar arg_min({"ArgMin", "lines", 1, refuses_any<refuses_arg>, make_any<make_arg>});
-const backends::KernelRegistrar top_k({"TopK", "heap", 1, refuses_any<refuses_topk>, make_any<make_topk>});
 
 }  // namespace
 }  // namespace tenon::cpu::arg
