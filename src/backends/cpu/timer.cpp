@@ -137,6 +137,9 @@ class HostTimer : public backends::TacticTimer {
       if (!operand) inputs_.push_back(nullptr);
       else if (operand.constant) inputs_.push_back(const_cast<std::byte*>(operand.constant.data<std::byte>()));
       else inputs_.push_back(reserve(backends::extent(operand)));
+      // What may be indices lies within any axis.
+      if (operand && !operand.constant && (operand.dtype == DType::i64 || operand.dtype == DType::i32))
+        std::fill_n(inputs_.back(), backends::extent(operand), std::byte{0});
     }
     for (const Operand& operand : problem.outputs) outputs_.push_back(reserve(operand ? backends::extent(operand) : 0));
     size_t workspace = 0;
