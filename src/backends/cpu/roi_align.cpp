@@ -56,8 +56,8 @@ class PixelsStep : public backends::Step {
     for (int64_t r = begin; r < end; ++r) {
       float* to = reinterpret_cast<float*>(outputs[0]) + r * channels * count;
       region(rois + r * 4, pixels + images[r] * x_[2] * x_[3] * channels, bins, offsets, weights);
-      for (int64_t c = 0; c < channels; ++c)
-        for (int64_t bin = 0; bin < count; ++bin) to[c * count + bin] = bins[bin * channels + c];
+      loops_.turn(reinterpret_cast<uint32_t*>(to), count, reinterpret_cast<const uint32_t*>(bins), channels, count,
+                  channels);
     }
   }
 
@@ -106,8 +106,8 @@ class PixelsStep : public backends::Step {
             double down, across;
             if (!neighbours(top + bin_h * (static_cast<double>(i) + (static_cast<double>(p) + 0.5) / ratio), x_[2], y0,
                             y1, down) ||
-                !neighbours(left + bin_w * (static_cast<double>(j) + (static_cast<double>(q) + 0.5) / ratio), x_[3],
-                            x0, x1, across))
+                !neighbours(left + bin_w * (static_cast<double>(j) + (static_cast<double>(q) + 0.5) / ratio), x_[3], x0,
+                            x1, across))
               continue;
             const auto add = [&](int64_t y, int64_t x, double weight) {
               offsets[taps] = (y * x_[3] + x) * channels;

@@ -31,6 +31,8 @@ TENON_INLINE void weighted_by(float* dst, const float* src, const int64_t* offse
   });
 }
 
+constexpr int64_t kGroup = 4;  // taps added at once
+
 void weighted(float* dst, const float* src, const int64_t* offsets, const float* weights, int64_t taps, int64_t count) {
   switch (taps) {
     case 1: return weighted_by<1>(dst, src, offsets, weights, count);
@@ -39,10 +41,15 @@ void weighted(float* dst, const float* src, const int64_t* offsets, const float*
     case 4: return weighted_by<4>(dst, src, offsets, weights, count);
     default:
       weighted_by<4>(dst, src, offsets, weights, count);
-      for (int64_t k = 4; k < taps; ++k)
+      for (int64_t k = 4; k < taps; k += kGroup) {
+        const int64_t last = k + kGroup < taps ? k + kGroup : taps;
         map(dst, count, [&](int64_t at, int n) {
-          return add(read(dst + at, n), mul(set1(weights[k]), read(src + offsets[k] + at, n)));
+          Vec sum = read(dst + at, n);
+          for (int64_t tap = k; tap < last; ++tap)
+            sum = add(sum, mul(set1(weights[tap]), read(src + offsets[tap] + at, n)));
+          return sum;
         });
+      }
   }
 }
 
@@ -114,17 +121,18 @@ float fold_row(const float* src, int64_t count) {
     TENON_UNROLL
     for (int i = 0; i < kVectors; ++i) v[i] = set1(kFirst);
     Vec odd = zero();  // becomes NaN where an element is: max and min may drop it
-    each_vector(begin, end, [&](int i, int64_t at, int n) __attribute__((always_inline)) {
-      Vec x = prepare<kBefore>(read(src + at, n));
-      if constexpr (kFold == Fold::max || kFold == Fold::min) odd = add(odd, mul(x, zero()));
-      if (kFold != Fold::sum && n < kLanes) {
-        alignas(64) float lanes[kLanes];
-        store(lanes, set1(kFirst));
-        store_n(lanes, x, n);
-        x = load(lanes);
-      }
-      v[i] = join<kFold>(v[i], x);
-    });
+    each_vector(
+        begin, end, [&](int i, int64_t at, int n) __attribute__((always_inline)) {
+          Vec x = prepare<kBefore>(read(src + at, n));
+          if constexpr (kFold == Fold::max || kFold == Fold::min) odd = add(odd, mul(x, zero()));
+          if (kFold != Fold::sum && n < kLanes) {
+            alignas(64) float lanes[kLanes];
+            store(lanes, set1(kFirst));
+            store_n(lanes, x, n);
+            x = load(lanes);
+          }
+          v[i] = join<kFold>(v[i], x);
+        });
     const float part = join_places<kFold>(v, carry);
     if constexpr (kFold == Fold::max || kFold == Fold::min) {
       alignas(64) float marks[kLanes];
@@ -225,9 +233,10 @@ Moments moments(const float* src, int64_t count) {
       Vec v[kVectors];
       TENON_UNROLL
       for (int i = 0; i < kVectors; ++i) v[i] = zero();
-      each_vector(begin, std::min(count, begin + kCarry), [&](int i, int64_t at, int n) __attribute__((always_inline)) {
-        v[i] = add(v[i], f(at, n));
-      });
+      each_vector(
+          begin, std::min(count, begin + kCarry), [&](int i, int64_t at, int n) __attribute__((always_inline)) {
+            v[i] = add(v[i], f(at, n));
+          });
       join_places<Fold::sum>(v, sum);
     }
     return sum;
