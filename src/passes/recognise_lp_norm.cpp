@@ -44,8 +44,9 @@ bool to_lp_norm(ir::Graph& graph, ir::NodeId id) {
   const ir::Attributes attributes{{"axis", static_cast<int64_t>(*axis)},
                                   {"p", int64_t{reduction->op == "ReduceL2" ? 2 : 1}},
                                   {"epsilon", static_cast<float>(*epsilon)}};
-  replace(graph, id, graph.apply("LpNormalization", {node.inputs[0]}, attributes, joined(origins, node.origins),
-                                 graph.value(node.outputs[0]).name));
+  replace(graph, id,
+          graph.apply("LpNormalization", {node.inputs[0]}, attributes, joined(origins, node.origins),
+                      graph.value(node.outputs[0]).name));
   return true;
 }
 

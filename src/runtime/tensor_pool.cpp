@@ -12,7 +12,7 @@
 namespace tenon::runtime {
 namespace {
 
-constexpr size_t grain = size_t{64} << 10;       // smaller tensors are the heap's
+constexpr size_t grain = size_t{64} << 10;         // smaller tensors are the heap's
 constexpr size_t always_spared = size_t{4} << 20;  // bytes
 
 }  // namespace
@@ -20,7 +20,7 @@ constexpr size_t always_spared = size_t{4} << 20;  // bytes
 struct TensorPool::Blocks {
   std::mutex mutex;
   std::multimap<size_t, void*> free;
-  size_t free_bytes = 0, used_bytes = 0;
+  size_t free_bytes = 0, used_bytes = 0, most_bytes = 0;  // the last: that were in use
   std::shared_ptr<Budget> budget = current_budget();
 
   Blocks() = default;
@@ -48,7 +48,9 @@ struct TensorPool::Blocks {
       free_bytes -= bytes, used_bytes += bytes;
       return memory;
     }
-    shrink_to(std::max(always_spared, used_bytes / 2));
+    // Little more is held than was once in use at a time: the next run finds what this one gave back.
+    most_bytes = std::max(most_bytes, used_bytes + bytes);
+    shrink_to(std::max(always_spared, most_bytes + most_bytes / 4 - used_bytes - bytes));
     if (!take_memory(static_cast<int64_t>(bytes))) return nullptr;
     void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
