@@ -143,6 +143,14 @@ struct Layouter {
     return place;
   }
 
+  /// Whether products on a device, which take any strides, read the operand of a Transpose no slower than its result:
+  /// rows stay what they are, or those of the result come in no chunks of 16 bytes.
+  bool is_read_as_well(ir::NodeId id) const {
+    const std::vector<int64_t>& perm = facts(id).perm;
+    if (request.host_memory || !facts(id).factor || perm.empty()) return false;
+    return perm.back() + 1 == static_cast<int64_t>(perm.size()) || dims(graph.node(id).outputs[0]).back() % 8 != 0;
+  }
+
   /// The axis that a node names, counted from the front of that value.
   size_t axis_of(ir::NodeId id, ir::ValueId of) const {
     const int64_t axis = facts(id).axis;
@@ -319,7 +327,8 @@ struct Layouter {
       }
     } else if (kind == Kind::transpose && in_arena) {
       const ir::ValueId out = node.outputs[0];
-      if (!fixed[out] && facts(id).transposed_view) layout.places[out] = transposed(id), fixed[out] = 1;
+      const bool is_view = facts(id).transposed_view || is_read_as_well(id);
+      if (!fixed[out] && is_view) layout.places[out] = transposed(id), fixed[out] = 1;
       if (fixed[out] && same(layout.places[out], transposed(id))) layout.runs[id] = 0;
     } else if (kind == Kind::concat) {
       const size_t axis = axis_of(id, node.outputs[0]);

@@ -15,6 +15,7 @@ struct LayoutFacts {
     Kind kind = Kind::other;
     bool elementwise = false;
     bool transposed_view = false;   // a Transpose that attention alone reads
+    bool factor = false;            // a Transpose that products of values alone read
     bool transposed_write = false;  // a Transpose of what attention writes
     int64_t axis = 0;
     std::vector<int64_t> perm = {};

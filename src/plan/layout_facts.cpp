@@ -20,6 +20,20 @@ bool is_transposed_view(const ir::Graph& graph, const ir::Node& node) {
   });
 }
 
+/// Whether all who read it multiply values by values.
+bool is_factor(const ir::Graph& graph, const ir::Node& node) {
+  if (graph.is_output(node.outputs[0])) return false;
+  const std::vector<ir::NodeId>& users = graph.value(node.outputs[0]).users;
+  return std::all_of(users.begin(), users.end(), [&](ir::NodeId id) {
+    const ir::Node& user = graph.node(id);
+    if (!ops::has_trait(user.op, ops::Trait::product) || ops::has_trait(user.op, ops::Trait::convolution) ||
+        ops::has_trait(user.op, ops::Trait::quantised) || user.inputs.size() < 2)
+      return false;
+    return !graph.constant(user.inputs[0]) && !graph.constant(user.inputs[1]) &&
+           std::count(user.inputs.begin(), user.inputs.begin() + 2, node.outputs[0]) > 0;
+  });
+}
+
 bool is_transposed_write(const ir::Graph& graph, const ir::Node& node) {
   const ir::Node* producer = graph.producer(node.inputs[0]);
   return producer && ops::has_trait(producer->op, ops::Trait::any_order) &&
@@ -39,6 +53,7 @@ LayoutFacts::Node facts_of(const ir::Graph& graph, ir::NodeId id) {
   if (facts.kind != Kind::transpose) return facts;
   facts.perm = node.integers("perm");
   facts.transposed_view = is_transposed_view(graph, node), facts.transposed_write = is_transposed_write(graph, node);
+  facts.factor = is_factor(graph, node);
   return facts;
 }
 

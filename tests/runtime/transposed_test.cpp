@@ -34,7 +34,34 @@ const %rows : i64[3] = {2, 5, 8}
 output %y as "y"
 )";
 
+/// The Transposes that a device runs in front of a product; the first keeps rows where `kept`, the second turns `rows`
+/// rows of 8 into columns.
+size_t transposes_run(bool kept, int64_t rows, bool host_memory, bool other_user = false) {
+  const std::string m = std::to_string(rows);
+  const char *rows_kept = "{perm=[0, 2, 1, 3]}", *rows_turned = "{perm=[0, 2, 3, 1]}";
+  std::string text = "graph \"g\"\ninput %x : f32[2," + m + ",3,8]\ninput %z : f32[2," + m + ",3,8]\n";
+  text += "%a : f32[2," + m + ",3,8] = Relu(%x)\n%b : f32[2," + m + ",3,8] = Relu(%z)\n";
+  text += std::string("%p : ? = Transpose(%a) ") + (kept ? rows_kept : rows_turned) + "\n";
+  text += std::string("%q : ? = Transpose(%b) ") + (kept ? rows_turned : rows_kept) + "\n";
+  text += "%y : ? = MatMul(%p, %q)\noutput %y as \"y\"\n";
+  if (other_user) text += "output %p as \"p\"\noutput %q as \"q\"\n";
+  ir::Graph graph = ir::parse(text);
+  ops::infer(graph);
+  const plan::Layout layout = plan::lay_out(graph, false, host_memory);
+  size_t count = 0;
+  for (size_t id = 0; id < graph.nodes.size(); ++id) count += graph.nodes[id].op == "Transpose" && layout.runs[id];
+  return count;
+}
+
 }  // namespace
+
+TEST(Turned, TransposesBeforeProductsOfADeviceAreViewsWhereThoseReadThemAsWell) {
+  EXPECT_EQ(transposes_run(true, 12, false), 0u) << "columns of 12 come in no chunks";
+  EXPECT_EQ(transposes_run(false, 12, false), 0u);
+  EXPECT_EQ(transposes_run(true, 16, false), 1u) << "columns of 16 do";
+  EXPECT_EQ(transposes_run(true, 12, true), 2u) << "the CPU's products take no views";
+  EXPECT_EQ(transposes_run(true, 12, false, true), 2u) << "others read them";
+}
 
 TEST(Turned, TransposesAroundAttentionAreViews) {
   plan::Plan plan;
