@@ -23,8 +23,8 @@ struct KeptBoxes {
 };
 
 struct NmsOps {
-  /// Whether a box of bins [first, last] covers more than `limit`, at least 0, of their union with this one, which begins
-  /// at `start` along the axis, in bin `own`.
+  /// Whether a box of bins [first, last] covers more than `limit`, at least 0, of their union with this one, which
+  /// begins at `start` along the axis, in bin `own`.
   bool (*covered)(const KeptBoxes& kept, int64_t first, int64_t own, int64_t last, const Box& box, float start,
                   float limit);
 };
