@@ -54,6 +54,8 @@ MAXIMA = {
     "GlobalMaxPool": lambda arrays, node: arrays[0].max((2, 3), keepdims=True),
     "MaxPool": lambda arrays, node: pooled(arrays[0], node),
 }
+# What ONNX Runtime sorts has no NaN.
+SORTED = {"TopK", "NonMaxSuppression"}
 
 
 def has_nan(arrays):
@@ -73,6 +75,8 @@ def main(folder):
         names = [f"in{k}" for k in range(node["inputs"])]
         paths = [pathlib.Path(f"{stem}.{name}.npy") for name in names]
         arrays = [np.load(path) if path.exists() else None for path in paths]
+        if node["op"] in SORTED and has_nan(arrays):
+            continue
         try:
             if node["op"] in MAXIMA and has_nan(arrays):
                 results = [MAXIMA[node["op"]](arrays, node)]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <tenon/error.h>
 
 #include "ops/op.h"
 #include "plan/plan.h"
@@ -49,6 +50,36 @@ TEST(Dynamic, GivesWhatTheReferenceGivesAtEverySize) {
   const auto layers = program.profile(std::vector<Tensor>{random_tensor({1, 4, 5, 8}, 2)}, 1);
   ASSERT_EQ(layers.size(), 6u);
   EXPECT_NE(layers[0].tactic, "ref");
+}
+
+/// On every thread of the pool, which runs the next as before.
+TEST(Dynamic, NamesTheNodeWhoseIndicesAreOutside) {
+  plan::Plan plan;
+  ir::Graph graph = ir::parse(R"(graph "g"
+input %x : f32[N]
+input %by : i64[]
+%n : i64[1,M] = NonZero(%x)
+%i : i64[1,M] = Add(%n, %by)
+%y : f32[1,M] = Gather(%x, %i) from ["picked"]
+output %y as "y"
+)");
+  graph.tidy();
+  ops::infer(graph);
+  ThreadPool thread_pool(2);
+  runtime::DynamicProgram program(graph, plan, thread_pool, std::make_shared<backends::WeightCache>());
+  const Tensor x = random_tensor({20000}, 1);
+  const auto run = [&](int64_t by) {
+    return program.run(std::vector<Tensor>{x, Tensor::of<int64_t>(DType::i64, {}, std::vector<int64_t>{by})});
+  };
+  EXPECT_EQ(run(0)[0].elements(), x.elements());
+  try {
+    run(1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("picked"), std::string::npos) << error.what();
+    EXPECT_EQ(error.why(), "index 20000 is outside an axis of size 20000");
+  }
+  EXPECT_EQ(run(0)[0].elements(), x.elements());
 }
 
 namespace {
