@@ -2,6 +2,7 @@
 #pragma once
 #include <cstring>
 #include <string>
+#include <type_traits>
 
 #include "backends/problem.h"
 #include "ops/op.h"

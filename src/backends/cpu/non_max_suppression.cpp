@@ -17,7 +17,7 @@ using backends::Problem;
 using backends::Reason;
 
 constexpr int64_t most_bins = 1024, boxes_a_bin = 32;
-constexpr int64_t most_rows = int64_t{1} << 26;  // of all classes, for each of which there is memory
+constexpr int64_t most_rows = int64_t{1} << 24;  // of all classes, for each of which there is memory
 
 Box read_box(const float* from, bool centred) {
   Box box;
@@ -44,8 +44,9 @@ class Axis {
     across_ = high[1] - low[1] > high[0] - low[0];
     low_ = low[across_];
     bins_ = std::clamp<int64_t>(static_cast<int64_t>(boxes.size()) / boxes_a_bin, 1, most_bins);
-    scale_ = static_cast<float>(bins_) / (high[across_] - low_);
-    if (!finite || !std::isfinite(scale_)) bins_ = 1;
+    const float range = high[across_] - low_;
+    scale_ = static_cast<float>(bins_) / range;
+    if (!finite || !(range > 0) || !std::isfinite(range) || !std::isfinite(scale_)) bins_ = 1;
   }
   int64_t bins() const { return bins_; }
   float start(const Box& box) const { return across_ ? box.left : box.top; }
@@ -55,7 +56,8 @@ class Axis {
 
  private:
   int64_t bin_of(float at) const {
-    return bins_ == 1 ? 0 : std::clamp<int64_t>(static_cast<int64_t>((at - low_) * scale_), 0, bins_ - 1);
+    if (bins_ == 1) return 0;
+    return static_cast<int64_t>(std::clamp((at - low_) * scale_, 0.f, static_cast<float>(bins_ - 1)));
   }
 
   bool across_;
