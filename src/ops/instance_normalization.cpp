@@ -19,6 +19,9 @@ void check_parameters(Inference& ctx, const ir::Shape& x, const ir::Dim& channel
       ctx.fail("input " + std::to_string(input) + " is " + ir::str(*list) + " for " +
                counted(channels.str(), "channel"));
   }
+  const ir::Shape *scale = ctx.shape(1), *bias = ctx.shape(2);
+  if (scale && bias && differ((*scale)[0], (*bias)[0]))
+    ctx.fail("scale is " + ir::str(*scale) + " and bias " + ir::str(*bias));
 }
 
 int64_t read_groups(const ir::Node& node) { return node.integer("num_groups", 1); }

@@ -207,6 +207,11 @@ class GroupStep : public backends::Step {
 Reason refuses(const Problem& problem) {
   for (const Operand& operand : problem.inputs)
     if (operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  const int64_t parameters = problem.inputs[1].dims.elements(), channels = channels_of(problem);
+  const int64_t groups = problem.node->integer("num_groups", channels);
+  if (groups < 1 || channels % groups) return {Reason::shape, "the channels", "whole groups"};
+  if ((parameters != channels && parameters != groups) || problem.inputs[2].dims.elements() != parameters)
+    return {Reason::shape, "scale and bias", "an entry for each channel or group"};
   return problem.inputs[0].dims.elements() == 0 ? Reason(Reason::empty) : Reason();
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<GroupStep>(problem); }
