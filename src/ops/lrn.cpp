@@ -47,7 +47,7 @@ TENON_OP("LRN", 1, 1, 1, 1, infer, evaluate,
          AttributeDefs{attr::real("alpha"), attr::real("beta"), attr::real("bias"),
                        attr::integer("size").at_least(1).required()} +
              layout_attribute(),
-         Trait::same_type | Trait::same_rank);
+         Trait::same_type | Trait::same_rank | Trait::half);
 
 }  // namespace
 }  // namespace tenon::ops::lrn
