@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/pad.h"
+
 #include "base/checked.h"
 #include "base/counted.h"
 #include "ops/dispatch.h"
@@ -58,21 +60,7 @@ std::vector<int64_t> sources(const Evaluation& ctx, const std::string& mode, int
                              int64_t padded) {
   std::vector<int64_t> from(static_cast<size_t>(padded));
   if (size == 0 && padded > 0 && mode != "constant") ctx.fail("an empty axis cannot be padded in mode " + mode);
-  for (int64_t i = 0; i < padded; ++i) {
-    int64_t at = i - before;
-    if (at < 0 || at >= size) {
-      if (mode == "constant") at = -1;
-      else if (mode == "edge") at = at < 0 ? 0 : size - 1;
-      else if (mode == "wrap") at = (at % size + size) % size;
-      else if (size == 1) at = 0;
-      else {
-        const int64_t period = 2 * (size - 1);
-        at = (at % period + period) % period;
-        if (at >= size) at = period - at;
-      }
-    }
-    from[i] = at;
-  }
+  for (int64_t i = 0; i < padded; ++i) from[i] = pad_source(mode, i - before, size);
   return from;
 }
 
