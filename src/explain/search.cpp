@@ -11,6 +11,9 @@
 namespace tenon::explain {
 
 namespace {
+
+constexpr double most_jitters = 100;  // a change so small says nothing of this one
+
 /// Two places, without a minus before 0.00.
 std::string points_text(double points) { return fmt::format("{:.2f}", std::fabs(points) < 0.005 ? 0 : points); }
 /// What would move on from the engine chosen: of those that are faster, the one that loses least, by one that is not
@@ -68,7 +71,7 @@ std::string search_text(const plan::Search& search) {
           fmt::format("; with {} a drop of {} is possible", counted(search.samples, "sample"), points_text(point.high));
     else if (point.integer > 0 && point.low <= 0 && point.high >= 0)
       text += fmt::format("; with {} its drop cannot be told from none", counted(search.samples, "sample"));
-    if (point.integer > 0 && search.jitter > 0)
+    if (point.integer > 0 && search.jitter > 0 && point.drop < most_jitters * search.jitter)
       text += fmt::format("; it differs from fp32 {:.1f} times as much as {} does", point.drop / search.jitter,
                           printable(search.change));
     const auto near = [&](const plan::SearchPoint& one) { return one.integer > 0 && one.low <= search.limit; };

@@ -173,6 +173,8 @@ TEST(ExplainText, TheDropIsToldInTermsOfAHarmlessChange) {
   search.jitter = 0.25, search.change = "saving the images as JPEG 95 once more";
   const std::string said = "; it differs from fp32 2.0 times as much as saving the images as JPEG 95 once more does\n";
   EXPECT_NE(search_text(search).find(said), std::string::npos) << search_text(search);
+  search.jitter = 1e-7, search.change = "noise in the last bit of the data";
+  EXPECT_EQ(search_text(search).find("as much as"), std::string::npos) << search_text(search);
 }
 
 TEST(ExplainText, WhatIsObjectedToIsNoMatterOfADrop) {
