@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 
 #include "backends/cuda/elementwise/map.h"
 
@@ -8,6 +9,7 @@ namespace tenon::cuda::dense {
 namespace {
 
 const std::string prefix = "dense ";
+constexpr size_t most_operands = 32;
 
 bool is_view(const Operand& operand) { return operand && !operand.constant && !operand.dense(); }
 
@@ -51,6 +53,8 @@ struct Copies {
 };
 
 Reason refuses(const Problem& problem, const Properties&) {
+  if (problem.inputs.size() > most_operands || problem.outputs.size() > most_operands)
+    return {Reason::too_many, most_operands, "operands"};
   const Copies copies(problem, dense_problem(problem));
   if (!copies.any()) return {Reason::view, "no operand"};
   return copies.possible ? Reason() : Reason(Reason::too_many, most_map_axes, "axes");
@@ -90,7 +94,9 @@ class DenseStep : public Step {
   bool reads(size_t input) const override { return inner_->reads(input); }
   bool leaves_breadcrumbs() const override { return inner_->leaves_breadcrumbs(); }
   void enqueue(const Launch& at) const override {
-    std::vector<Address> inputs(at.inputs, at.inputs + input_count_), outputs(at.outputs, at.outputs + output_count_);
+    std::array<Address, most_operands> inputs, outputs;
+    std::copy_n(at.inputs, input_count_, inputs.begin());
+    std::copy_n(at.outputs, output_count_, outputs.begin());
     for (const Copy& copy : inputs_) {
       inputs[copy.operand] = at.workspace + copy.place;
       copy.launch.enqueue(device_, at, {at.inputs[copy.operand], inputs[copy.operand]});
