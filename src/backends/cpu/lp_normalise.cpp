@@ -7,6 +7,7 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/loops.h"
 #include "backends/cpu/kernels/f32/rows.h"
+#include "ops/broadcast.h"
 
 namespace tenon::cpu::lp_normalise {
 namespace {
@@ -27,8 +28,8 @@ class NormStep : public backends::Step {
     const Dims& dims = problem.inputs[0].dims;
     int64_t axis = problem.node->integer("axis", -1);
     if (axis < 0) axis += static_cast<int64_t>(dims.rank());
-    for (size_t at = 0; at < dims.rank(); ++at)
-      (static_cast<int64_t>(at) < axis ? outer_ : static_cast<int64_t>(at) == axis ? count_ : inner_) *= dims[at];
+    const auto [outer, size, inner] = ops::around(dims, static_cast<size_t>(axis));
+    outer_ = outer, count_ = size, inner_ = inner;
   }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
@@ -64,7 +65,7 @@ class NormStep : public backends::Step {
 
   bool roots_;
   float epsilon_;
-  int64_t outer_ = 1, count_ = 1, inner_ = 1;
+  int64_t outer_, count_, inner_;  // lines lie around the axis as in ops::Around
   const RowOps& ops_;
   const Loops& loops_;
 };
