@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "ops/boxes.h"
 #include "ops/floats.h"
 #include "ops/window.h"
 
@@ -45,9 +46,8 @@ struct Box {
 };
 
 Box read_box(const float* from, bool centred) {
-  if (centred) return {from[1] - from[3] / 2, from[0] - from[2] / 2, from[1] + from[3] / 2, from[0] + from[2] / 2};
-  return {std::min(from[0], from[2]), std::min(from[1], from[3]), std::max(from[0], from[2]),
-          std::max(from[1], from[3])};
+  const auto [top, left, bottom, right] = corners_of(from, centred);
+  return {top, left, bottom, right};
 }
 
 /// Intersection over union; 0 where either box is empty.

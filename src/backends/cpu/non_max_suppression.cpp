@@ -8,6 +8,7 @@
 #include "backends/cpu/kernels/f32/nms.h"
 #include "backends/cpu/sorted_keys.h"
 #include "backends/kernel.h"
+#include "ops/boxes.h"
 
 namespace tenon::cpu::non_max_suppression {
 namespace {
@@ -20,13 +21,8 @@ constexpr int64_t most_bins = 1024, boxes_a_bin = 32;
 constexpr int64_t most_rows = int64_t{1} << 24;  // of all classes, for each of which there is memory
 
 Box read_box(const float* from, bool centred) {
-  Box box;
-  if (centred) box = {from[1] - from[3] / 2, from[0] - from[2] / 2, from[1] + from[3] / 2, from[0] + from[2] / 2, 0};
-  else
-    box = {std::min(from[0], from[2]), std::min(from[1], from[3]), std::max(from[0], from[2]),
-           std::max(from[1], from[3]), 0};
-  box.area = (box.bottom - box.top) * (box.right - box.left);
-  return box;
+  const auto [top, left, bottom, right] = ops::corners_of(from, centred);
+  return {top, left, bottom, right, (bottom - top) * (right - left)};
 }
 
 /// The axis on which boxes lie furthest apart, cut into bins, so that a box is compared with those near it alone:
