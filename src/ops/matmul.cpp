@@ -32,19 +32,23 @@ void infer(Inference& ctx) {
   if (!row) to.push_back(a[a.size() - 2]);
   if (!column) to.push_back(b.back());
   const ir::Shape* bias = ctx.shape(2);
-  if (bias && (to.empty() || differ(product(*bias), to.back())))
+  const bool by_row = bias && bias->size() == 2 && bias->back() == ir::Dim(1) && to.size() >= 2;
+  if (bias && (to.empty() || differ(product(*bias), to[to.size() - (by_row ? 2 : 1)])))
     ctx.fail("the bias has sizes " + ir::str(*bias) + " where the output has " + ir::str(to));
   check_residual(ctx, read_epilogue(ctx), type, to);
   ctx.set(0, type, std::move(to));
 }
 
-/// Input 2, of the length of the last axis and any float, and the epilogue with its residual: what passes fuse.
+/// Input 2, of the length of the last axis or, as a column, of the one before, and any float, and the epilogue with its
+/// residual: what passes fuse.
 template <class T>
 void finish(Evaluation& ctx, T* to, const Dims& dims) {
   const Epilogue epilogue = read_epilogue(ctx);
   const bool residual = epilogue.residual != Residual::none;
   if (!ctx.has(2) && epilogue.empty()) return;
-  if (ctx.has(2) && (dims.rank() == 0 || ctx.input(2).elements() != dims.back()))
+  const bool by_row =
+      ctx.has(2) && ctx.input(2).dims().rank() == 2 && ctx.input(2).dims().back() == 1 && dims.rank() >= 2;
+  if (ctx.has(2) && (dims.rank() == 0 || ctx.input(2).elements() != dims[dims.rank() - (by_row ? 2 : 1)]))
     ctx.fail("the bias has sizes " + ctx.input(2).dims().str() + " where the output has " + dims.str());
   const DType type = output_type(ctx, ctx.input(0).dtype());
   if (residual && (!ctx.has(3) || ctx.input(3).dtype() != type || !(ctx.input(3).dims() == dims)))
@@ -53,7 +57,10 @@ void finish(Evaluation& ctx, T* to, const Dims& dims) {
   for (int64_t at = 0, count = dims.elements(); at < count; ++at) {
     double sum = static_cast<double>(static_cast<Wide<T>>(to[at]));
     const double other = residual ? static_cast<double>(static_cast<Wide<T>>(ctx.input(3).template data<T>()[at])) : 0;
-    if (!bias.empty()) sum += bias[static_cast<size_t>(at % dims.back())];
+    if (!bias.empty()) {
+      const int64_t place = by_row ? at / dims.back() % dims[dims.rank() - 2] : at % dims.back();
+      sum += bias[static_cast<size_t>(place)];
+    }
     apply(epilogue, &sum, &other, 1);
     to[at] = static_cast<T>(static_cast<Wide<T>>(sum));
   }

@@ -175,6 +175,9 @@ bool is_first(const backends::Problem& problem, const Choice& choice) {
       key += " " + std::string(name(first.dtype));
       key += first.strides == backends::dense_strides(first.dims) ? "" : " on views";
     }
+  if (choice.kernel->name == "pipelined")
+    for (const std::string& define : choice.tactic.sources.front().defines)
+      if (define.find("_DEPTH") != std::string::npos) key += define;
   return seen.insert(key + (problem.tf32 ? " tf32" : "") + (problem.strict ? " strict" : "")).second;
 }
 
@@ -247,16 +250,27 @@ class Gpu : public testing::Test {
   }
 };
 
+/// Where the operand's matrices lie transposed.
+void transpose(backends::Operand& operand) {
+  Dims dims = operand.dims;
+  std::swap(dims[dims.rank() - 1], dims[dims.rank() - 2]);
+  operand.strides = backends::dense_strides(dims);
+  std::swap(operand.strides[dims.rank() - 1], operand.strides[dims.rank() - 2]);
+}
+
 class GpuKernels : public Gpu, public testing::WithParamInterface<Run> {
  protected:
-  size_t check(const Case& one, const std::vector<Tensor>& expected, bool views, backends::Problem& problem) {
+  size_t check(const Case& one, const std::vector<Tensor>& expected, bool views, backends::Problem& problem,
+               const std::vector<size_t>& transposed = {}) {
     const Kind kind = GetParam().kind;
     std::vector<Tensor> operands;
     problem = problem_of(one, expected, kind, views, operands);
     if (!views) {
       EXPECT_EQ(fault(one, kind, problem, device_under_test().properties()), "");
     }
+    for (const size_t at : transposed) transpose(problem.inputs[at]);
     SCOPED_TRACE(views ? "on views" : "dense");
+    for (const size_t at : transposed) SCOPED_TRACE("operand " + std::to_string(at) + " transposed");
     return with_each_tactic(problem, operands, [&](const std::vector<Tensor>& got) {
       for (size_t at = 0; at < got.size(); ++at)
         EXPECT_EQ(difference(got[at], expected[at], tolerance_of(one, kind, got[at].dtype())), "");
@@ -275,8 +289,12 @@ TEST_P(GpuKernels, GiveWhatTheReferenceGives) {
   }
   const std::vector<Tensor> expected = reference(one);
   backends::Problem problem;
-  const size_t on_views = check(one, expected, true, problem);
-  if (on_views + check(one, expected, false, problem) == 0) GTEST_SKIP() << why_nothing(problem);
+  size_t ran = check(one, expected, true, problem) + check(one, expected, false, problem);
+  const auto is_matrix = [&](size_t at) { return !one.constant[at] && one.operands[at].dims().rank() >= 2; };
+  if (one.node().op == "MatMul" && is_matrix(0) && is_matrix(1))
+    for (const std::vector<size_t>& operands : {std::vector<size_t>{0}, {1}, {0, 1}})
+      ran += check(one, expected, false, problem, operands);
+  if (ran == 0) GTEST_SKIP() << why_nothing(problem);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GpuKernels, testing::ValuesIn(all_runs()), [](const auto& info) {

@@ -4,7 +4,7 @@
 // A_K, B_N 1: rows of A run along depth, rows of B along columns, in chunks of 16 bytes; else element by element, and
 // A_FAST 0: along depth, 1: along rows is where A's neighbours lie; B_FAST 0: along columns, 1: along depth.
 // A block makes BM (64 or 32) x 64 results; PRODUCTS 1: on mma.sync (compute capability 8.0 and later), of f32 with
-// tf32.cuh before this text. ACT, RESIDUAL; a bias is by column.
+// tf32.cuh before this text. ACT, RESIDUAL; a bias is by column or, with BY_ROW 1, by row.
 typedef ELEMENT T;
 typedef RESULT To;
 constexpr bool FLOAT16 = sizeof(T) == 2;
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, (PRODUCTS || FLOAT16 ? 384
 
   const auto store = [&](int m, int n, float v) {
     if (m >= p.m || n >= p.n) return;
-    if (p.bias) v += p.bias[n];
+    if (p.bias) v += p.bias[BY_ROW ? m : n];
     if (RESIDUAL == 1) v += f32_of(other[m * p.rm + n * p.rn]);
     v = activate<ACT, sizeof(To) == 2>(v, p.alpha, p.beta);
     if (RESIDUAL == 2) v += f32_of(other[m * p.rm + n * p.rn]);

@@ -9,7 +9,7 @@ namespace tenon::cuda {
 
 struct MatmulParams {
   POINTER(const T) a, b;
-  POINTER(const float) bias;  // null where there is none
+  POINTER(const float) bias;  // of columns or rows; null where there is none
   POINTER(const To) residual;
   POINTER(To) c;
   i64 a_batch[3], b_batch[3], c_batch[3], r_batch[3];  // strides of the batch's axes

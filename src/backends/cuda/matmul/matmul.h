@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels of products of two values share.
+#pragma once
+#include "backends/cuda/matmul/matmul_params.h"
+#include "backends/cuda/runtime/kernel.h"
+
+namespace tenon::cuda::matmul {
+
+inline bool has_operand(const Problem& problem, size_t at) {
+  return at < problem.inputs.size() && problem.inputs[at];
+}
+/// Whether the bias is one number for each row of the result; else it is one for each column.
+bool bias_is_by_row(const Problem& problem);
+/// Sizes and strides of a MatMul's operands, the batch on up to three axes; the reason where they are no such product
+/// of f32, f16 or bf16.
+Reason shape_of(const Problem& problem, MatmulParams& params);
+
+}  // namespace tenon::cuda::matmul
