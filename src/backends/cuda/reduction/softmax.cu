@@ -1,45 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax of rows that lie along four axes. ELEMENT: type; LOG: the logarithm; SHORT: the length where a thread holds a
-// whole row of multiples of 16 bytes, else 0 and LANES lanes share a row.
+// Softmax of rows that lie along four axes. ELEMENT: type; LOG: the logarithm; LANES lanes share a row.
+// PIECES 0: rows are read three times, an element at a time. Else INNER rows side by side, a power of two, are LENGTH *
+// INNER elements in one piece, which LANES lanes hold in PIECES vectors of VEC elements each.
 typedef ELEMENT T;
 #include "softmax_params.h"
 typedef tenon::cuda::SoftmaxParams Params;
 #include "strided_rows.cuh"
 
-#if SHORT
-constexpr int VEC = 16 / sizeof(T);
-struct __align__(16) Vec {
+#if PIECES
+struct __align__(VEC * sizeof(T)) Vec {
   T e[VEC];
 };
+// Element e of a vector is of row e % COLUMNS of those that the lane has a part of.
+constexpr int COLUMNS = INNER < VEC ? INNER : VEC, FIRST_STEP = INNER < VEC ? 1 : INNER / VEC;
+static_assert(FIRST_STEP <= LANES, "a lane for each row");
 
 extern "C" __global__ void __launch_bounds__(256)
     softmax(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
   wait_for_previous(breadcrumb);
-  const i64 row = (i64)blockIdx.x * 256 + threadIdx.x;
-  if (row >= p.rows) return;
+  const int lane = threadIdx.x % LANES;
+  const i64 row = ((i64)blockIdx.x * (256 / LANES) + threadIdx.x / LANES) * INNER;
+  const bool alive = row < p.rows;
   const T* x;
   T* y;
-  row_of(p, row, x, y);
-  float v[SHORT], top = -__int_as_float(0x7f800000), sum = 0.f;
+  row_of(p, alive ? row : 0, x, y);
+  const float least = -__int_as_float(0x7f800000);
+  float v[PIECES][VEC], top[COLUMNS], sum[COLUMNS];
 #pragma unroll
-  for (int k = 0; k < SHORT; k += VEC) {
-    const Vec in = *(const Vec*)(x + k);
+  for (int c = 0; c < COLUMNS; ++c) top[c] = least, sum[c] = 0.f;
 #pragma unroll
-    for (int e = 0; e < VEC; ++e) v[k + e] = f32_of(in.e[e]), top = fmaxf(top, v[k + e]);
+  for (int piece = 0; piece < PIECES; ++piece) {
+    const int at = (piece * LANES + lane) * VEC;
+    if (at < LENGTH * INNER) {
+      const Vec in = *(const Vec*)(x + at);
+#pragma unroll
+      for (int e = 0; e < VEC; ++e) v[piece][e] = f32_of(in.e[e]);
+    } else {
+#pragma unroll
+      for (int e = 0; e < VEC; ++e) v[piece][e] = least;
+    }
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) top[e % COLUMNS] = fmaxf(top[e % COLUMNS], v[piece][e]);
   }
 #pragma unroll
-  for (int k = 0; k < SHORT; ++k) {
-    const float power = expf(v[k] - top);
-    sum += power;
-    v[k] = LOG ? v[k] - top : power;
-  }
-  const float scale = LOG ? logf(sum) : 1.f / sum;
+  for (int step = FIRST_STEP; step < LANES; step *= 2)
 #pragma unroll
-  for (int k = 0; k < SHORT; k += VEC) {
+    for (int c = 0; c < COLUMNS; ++c) top[c] = fmaxf(top[c], __shfl_xor_sync(~0u, top[c], step));
+#pragma unroll
+  for (int piece = 0; piece < PIECES; ++piece)
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) {
+      const float less = v[piece][e] - top[e % COLUMNS], power = expf(less);
+      sum[e % COLUMNS] += power;
+      v[piece][e] = LOG ? less : power;
+    }
+#pragma unroll
+  for (int step = FIRST_STEP; step < LANES; step *= 2)
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) sum[c] += __shfl_xor_sync(~0u, sum[c], step);
+  if (!alive) return;
+#pragma unroll
+  for (int c = 0; c < COLUMNS; ++c) sum[c] = LOG ? logf(sum[c]) : 1.f / sum[c];
+#pragma unroll
+  for (int piece = 0; piece < PIECES; ++piece) {
+    const int at = (piece * LANES + lane) * VEC;
     Vec out;
 #pragma unroll
-    for (int e = 0; e < VEC; ++e) out.e[e] = of_f32<T>(LOG ? v[k + e] - scale : v[k + e] * scale);
-    *(Vec*)(y + k) = out;
+    for (int e = 0; e < VEC; ++e)
+      out.e[e] = of_f32<T>(LOG ? v[piece][e] - sum[e % COLUMNS] : v[piece][e] * sum[e % COLUMNS]);
+    if (at < LENGTH * INNER) *(Vec*)(y + at) = out;
   }
 }
 #else
