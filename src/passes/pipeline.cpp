@@ -94,6 +94,8 @@ const std::vector<Pass>& for_gpu() {
       {"slice_gathers", "turns picking one element along an axis into a slice, which may be a view", slice_gathers},
       {"subpixel_deconvolution", "computes transposed convolutions as convolutions of several phases",
        subpixel_deconvolution},
+      {"mix_rows", "multiplies constants from the left where rows are mixed, instead of transposing", mix_rows},
+      {"fuse_mixed", "joins the sums that this left behind matrix multiplications", fuse_epilogue},
   };
   return list;
 }
