@@ -92,13 +92,14 @@ class AttentionMatcher {
     const auto rank = softmax ? rank_of(graph_, softmax->inputs[0]) : std::nullopt;
     if (!rank || *rank < 3 || *rank > 4 || axis_of(softmax->integer("axis", -1), *rank) != *rank - 1) return false;
     const ir::Node* product = scores_of(softmax->inputs[0]);
-    if (!product) return false;
+    if (!product || (head_scales_ && *rank < 4)) return false;
     Source q = source_of(product->inputs[0], *rank), k = source_of(product->inputs[1], *rank);
     std::swap(k.perm[*rank - 1], k.perm[*rank - 2]);
     const Source v{last_.inputs[1], {}, 1};
     if (!fits(q, k, v, *rank)) return false;
     if (!(scale_ * q.scale * k.scale > 0)) return false;
     const std::string name = graph_.value(last_.outputs[0]).name;
+    scale_by_head(q, name + ".q.scaled");
     const ir::ValueId queries = placed(q, name + ".q");
     ir::ValueId keys = placed(k, name + ".k"), values = v.value;
     const Repeated of_keys = repeated(graph_, keys), of_values = repeated(graph_, values);
@@ -143,7 +144,7 @@ class AttentionMatcher {
   }
 
   bool take_mask(ir::ValueId mask) {
-    if (scale_ != 1 || graph_.value(mask).dtype != DType::f32) return false;
+    if (scale_ != 1 || head_scales_ || graph_.value(mask).dtype != DType::f32) return false;
     if (is_zero(mask)) return true;
     if (mask_ == ir::no_value && windows_.empty()) {
       mask_ = mask;
@@ -190,9 +191,20 @@ class AttentionMatcher {
     else windows_.clear();
     return true;
   }
-  /// One step from the product's sum to the softmax, seen from its end: times a number, or plus a mask.
+  /// Factors of heads, which queries can be multiplied by instead.
+  bool take_head_scales(ir::ValueId factors) {
+    const Tensor* tensor = graph_.constant(factors);
+    if (!tensor || tensor->dtype() != DType::f32 || head_scales_ || !windows_.empty()) return false;
+    const Dims& dims = tensor->dims();
+    const bool by_head = dims.rank() >= 3 && dims.rank() <= 4 && dims[dims.rank() - 3] == tensor->elements();
+    if (by_head) head_scales_ = *tensor;
+    return by_head;
+  }
+  /// One step from the product's sum to the softmax, seen from its end: times a number or those of heads, or plus a
+  /// mask.
   bool take(const std::string& word, bool first, ir::ValueId other, std::optional<double> number) {
     if (word == "add" && other != ir::no_value) return take_mask(other);
+    if (word == "mul" && !number && other != ir::no_value) return take_head_scales(other);
     if (!number || (word != "mul" && word != "div") || (word == "div" && !first)) return false;
     scale_ *= word == "mul" ? *number : 1 / *number;
     return true;
@@ -302,6 +314,17 @@ class AttentionMatcher {
     return value;
   }
 
+  /// Multiplies queries by the factors of heads, where there are some, as they lie.
+  void scale_by_head(Source& q, const std::string& name) {
+    if (!head_scales_) return;
+    Dims dims{1, 1, 1, 1};
+    dims[static_cast<size_t>(q.perm[1])] = head_scales_.elements();
+    const ir::Value from = graph_.value(q.value);
+    const ir::ValueId factors = graph_.add_constant(name + ".by", head_scales_.reshaped(dims));
+    q.value = graph_.apply("Mul", {q.value, factors}, {}, origins_, name);
+    graph_.value(q.value).dtype = from.dtype, graph_.value(q.value).shape = from.shape;
+  }
+
   /// The heads before they were repeated, [b, g, n, d]; the axis of one goes before they are transposed.
   ir::ValueId unrepeated(const Repeated& from, const std::string& name) {
     const ir::Node* turn = made_by(graph_, from.heads, "Transpose");
@@ -350,6 +373,7 @@ class AttentionMatcher {
   ir::ValueId mask_ = ir::no_value;
   std::vector<int64_t> windows_;  // images, and windows of each, between two reshapes
   double scale_ = 1;
+  Tensor head_scales_;  // of the scores; empty where all have one
   bool nan_to_zero_ = false;
 };
 
