@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/dispatch.h"
+#include "ops/epilogue.h"
 #include "ops/inference.h"
 #include "ops/scalar.h"
 
@@ -18,20 +19,21 @@ std::array<bool, Dims::max_rank> reduced_axes(const auto& ctx, const std::vector
 void infer(Inference& ctx) {
   const ir::Shape* from = ctx.shape(0);
   const bool keep = ctx.node().integer("keepdims", 1);
-  if (!from) return ctx.set(0, ctx.dtype(0), std::nullopt);
+  const DType type = output_type(ctx, ctx.dtype(0));
+  if (!from) return ctx.set(0, type, std::nullopt);
   const auto axes = ctx.has(1) ? ctx.integers(1) : std::optional(std::vector<int64_t>{});
   if (!axes) {
     const auto count = known_length(ctx, 1);
     const size_t gone = keep || !count ? 0 : static_cast<size_t>(*count);
-    if ((!keep && (!count || *count == 0)) || gone > from->size()) return ctx.set(0, ctx.dtype(0), std::nullopt);
-    return ctx.set(0, ctx.dtype(0), unknown_shape(ctx, from->size() - gone));
+    if ((!keep && (!count || *count == 0)) || gone > from->size()) return ctx.set(0, type, std::nullopt);
+    return ctx.set(0, type, unknown_shape(ctx, from->size() - gone));
   }
   const auto marked = reduced_axes(ctx, *axes, from->size());
   ir::Shape to;
   for (size_t axis = 0; axis < from->size(); ++axis)
     if (!marked[axis]) to.push_back((*from)[axis]);
     else if (keep) to.push_back(1);
-  ctx.set(0, ctx.dtype(0), std::move(to));
+  ctx.set(0, type, std::move(to));
 }
 
 void infer_prod(Inference& ctx) {
@@ -58,6 +60,7 @@ void evaluate(Evaluation& ctx) {
   const size_t rank = x.dims().rank();
   const auto axes = ctx.has(1) ? ctx.integers(1) : std::vector<int64_t>{};
   const auto marked = reduced_axes(ctx, axes, rank);
+  const DType type = output_type(ctx, x.dtype());
   Dims full = x.dims(), to_dims;
   int64_t count = 1;
   for (size_t axis = 0; axis < rank; ++axis) {
@@ -90,12 +93,18 @@ void evaluate(Evaluation& ctx) {
     }
     std::vector<S> sums(groups, Rule::template first<T, S>());
     each(sums.data(), [&](S a, S b, size_t group) { return Rule::step(a, static_cast<S>(b - shift[group])); });
-    T* to = ctx.output(0, x.dtype(), to_dims).template data<T>();
-    for (size_t group = 0; group < groups; ++group) {
-      const S result = static_cast<S>(Rule::last(sums[group], count) + shift[group]);
-      if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat>) to[group] = T(static_cast<float>(result));
-      else to[group] = scalar::convert<T>(result);
-    }
+    const auto give = [&]<class To>(Type<To>) {
+      To* to = ctx.output(0, type, to_dims).template data<To>();
+      for (size_t group = 0; group < groups; ++group) {
+        const S result = static_cast<S>(Rule::last(sums[group], count) + shift[group]);
+        if constexpr (std::is_same_v<To, Half> || std::is_same_v<To, BFloat>)
+          to[group] = To(static_cast<float>(result));
+        else to[group] = scalar::convert<To>(result);
+      }
+    };
+    if (type == x.dtype()) give(Type<T>());
+    else if constexpr (std::is_same_v<S, double>) dispatch<Floats>(ctx, type, give);
+    else ctx.fail("output_dtype of integers");
   });
 }
 
@@ -206,23 +215,24 @@ struct LogSumExp : Rule {
 /// The axes are an input from an opset on.
 AttributeDefs reduce_attributes(int since) {
   return {attr::integers("axes").up_to(since - 1), attr::flag("keepdims"),
-          attr::flag("noop_with_empty_axes").from(since)};
+          attr::flag("noop_with_empty_axes").from(since), attr::element_type("output_dtype").internal()};
 }
+/// The output_dtype is what passes ask for: sums are of f32 at least, whatever floats come and go.
+constexpr auto traits = Trait::same_type | Trait::any_float;
 
-TENON_OP("ReduceSum", 1, 2, 1, 1, infer, evaluate<Numbers, AddUp>, reduce_attributes(13),
-         Trait::same_type | Reduction::sum);
+TENON_OP("ReduceSum", 1, 2, 1, 1, infer, evaluate<Numbers, AddUp>, reduce_attributes(13), traits | Reduction::sum);
 TENON_OP("ReduceMean", 1, 2, 1, 1, infer, evaluate<Numbers, Average>, reduce_attributes(18),
-         Trait::same_type | Trait::int8 | Reduction::mean);
+         traits | Trait::int8 | Reduction::mean);
 TENON_OP("ReduceProd", 1, 2, 1, 1, infer_prod, evaluate<Numbers, Product>, reduce_attributes(18),
          Trait::same_type | Reduction::product);
 TENON_OP("ReduceMax", 1, 2, 1, 1, infer, evaluate<NumbersAndBool, Largest>, reduce_attributes(18),
-         Trait::same_type | Reduction::largest);
+         traits | Reduction::largest);
 TENON_OP("ReduceMin", 1, 2, 1, 1, infer, evaluate<NumbersAndBool, Smallest>, reduce_attributes(18),
-         Trait::same_type | Reduction::smallest);
-TENON_OP("ReduceL1", 1, 2, 1, 1, infer, evaluate<Numbers, L1>, reduce_attributes(18), Trait::same_type | Reduction::l1);
-TENON_OP("ReduceL2", 1, 2, 1, 1, infer, evaluate<Numbers, L2>, reduce_attributes(18), Trait::same_type | Reduction::l2);
+         traits | Reduction::smallest);
+TENON_OP("ReduceL1", 1, 2, 1, 1, infer, evaluate<Numbers, L1>, reduce_attributes(18), traits | Reduction::l1);
+TENON_OP("ReduceL2", 1, 2, 1, 1, infer, evaluate<Numbers, L2>, reduce_attributes(18), traits | Reduction::l2);
 TENON_OP("ReduceSumSquare", 1, 2, 1, 1, infer, evaluate<Numbers, Squares>, reduce_attributes(18),
-         Trait::same_type | Reduction::squares);
+         traits | Reduction::squares);
 TENON_OP("ReduceLogSum", 1, 2, 1, 1, infer, evaluate<Numbers, LogSum>, reduce_attributes(18),
          Trait::same_type | Reduction::log_sum);
 TENON_OP("ReduceLogSumExp", 1, 2, 1, 1, infer, evaluate<Floats, LogSumExp>, reduce_attributes(18),

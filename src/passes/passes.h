@@ -14,6 +14,7 @@ bool common_subexpressions(ir::Graph& graph);
 bool fold_batch_norm(ir::Graph& graph);
 bool sink_reshapes(ir::Graph& graph);
 bool mix_rows(ir::Graph& graph);
+bool unstack_sums(ir::Graph& graph);
 bool fold_scale(ir::Graph& graph);
 bool merge_branches(ir::Graph& graph);
 bool fold_pad(ir::Graph& graph);

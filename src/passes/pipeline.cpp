@@ -37,6 +37,7 @@ const std::vector<Pass>& pipeline() {
       {"recognise_group_norm", "finds normalisations of groups of channels spelled out", recognise_group_norm},
       {"recognise_lp_norm", "finds vectors divided by their length spelled out", recognise_lp_norm},
       {"recognise_rotary", "finds rotary embeddings spelled out", recognise_rotary},
+      {"unstack_sums", "adds tensors instead of stacking them for a sum", unstack_sums},
       {"lower_einsum", "turns sums over shared labels into matrix multiplications", lower_einsum},
       {"lower_attention", "spells out attention, as kernels and passes know its parts", lower_attention},
       // Linear steps beside a convolution become part of its weights. Padding goes first, as it stands before the
@@ -292,8 +293,9 @@ std::vector<PassRecord> round_products(ir::Graph& graph, const std::vector<std::
 std::vector<PassRecord> cast_to_16_bits(ir::Graph& graph, DType type, const std::vector<std::string>& skip) {
   std::vector<PassRecord> records = join_attention(graph, skip);
   const bool bf16 = type == DType::bf16;
-  records.push_back(run(graph, bf16 ? Pass{"cast_to_bf16", "computes large layers in bf16", cast_to_bf16}
-                                     : Pass{"cast_to_f16", "computes large layers in f16", cast_to_f16},
+  records.push_back(run(graph,
+                        bf16 ? Pass{"cast_to_bf16", "computes large layers in bf16", cast_to_bf16}
+                             : Pass{"cast_to_f16", "computes large layers in f16", cast_to_f16},
                         Bodies::left));
   return records;
 }
