@@ -55,22 +55,20 @@ Reason refuses(const Problem& problem, const Properties& properties) {
   return lines.a.copy && lines.b.copy ? Reason() : Reason(Reason::not_multiple, "lines of both operands", "4 bytes");
 }
 
-/// Whether two neighbours in a row of the result, and of what is added to it, are stored and read as one.
-bool in_pairs(const Problem& problem, const MatmulParams& p) {
-  const auto even = [](const int64_t(&batch)[3], int64_t pitch) {
-    return pitch % 2 == 0 && std::all_of(std::begin(batch), std::end(batch), [](int64_t at) { return at % 2 == 0; });
-  };
-  return problem.outputs[0].aligned && p.cn == 1 && p.n % 2 == 0 && even(p.c_batch, p.m == 1 ? 0 : p.cm);
+/// Whether two neighbours in a row are one of 4 or 8 bytes.
+bool in_pairs(const Operand& operand, int64_t across, int64_t pitch, const int64_t (&batch)[3], const MatmulParams& p) {
+  return operand.aligned && across == 1 && p.n % 2 == 0 && (p.m == 1 || pitch % 2 == 0) &&
+         std::all_of(std::begin(batch), std::end(batch), [](int64_t at) { return at % 2 == 0; });
 }
 
 std::vector<Tile> tiles_of(const MatmulParams& p, const Properties& properties) {
   const int64_t count = int64_t{p.batch[0]} * p.batch[1] * p.batch[2];
   const auto blocks = [&](const Tile& tile) { return ceil_div(p.m, tile.rows) * ceil_div(p.n, tile.columns) * count; };
-  const bool few = blocks(middle) < properties.multiprocessors;
+  const bool few = blocks(middle) < properties.multiprocessors, some = blocks(middle) < 2 * properties.multiprocessors;
   std::vector<Tile> list{middle};
   if (p.m > middle.rows && p.n > middle.columns && blocks(large) >= properties.multiprocessors) list.push_back(large);
   if (p.m > middle.rows) list.push_back(tall);
-  if (p.m <= low.rows || few) list.push_back(low);
+  if (p.m <= low.rows || some) list.push_back(low);
   if (few && p.k >= least_deep) list.push_back(deep), list.push_back(small_and_deep);
   return list;
 }
@@ -88,7 +86,8 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
           define("B_COPY", lines.b.copy), define("BM", tile.rows), define("BN", tile.columns),
           define("WM", tile.warp_rows), define("WN", tile.warp_columns), define("SLICES", tile.slices),
           define("BK", tile.depth), define("STAGES", tile.stages), define("BY_ROW", bias_is_by_row(problem)),
-          define("PAIRS", in_pairs(problem, p))})
+          define("PAIRS", in_pairs(problem.outputs[0], p.cn, p.cm, p.c_batch, p)),
+          define("OTHER_PAIRS", has_operand(problem, 3) && in_pairs(problem.inputs[3], p.rn, p.rm, p.r_batch, p))})
       source.defines.push_back(word);
     const int a = lines.a.depth ? tile.rows * (tile.depth + 8) : tile.depth * (tile.rows + 8),
               b = lines.b.depth ? tile.columns * (tile.depth + 8) : tile.depth * (tile.columns + 8);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product of two matrices of 16-bit floats for each of a batch, on mma.sync (compute capability 8.0 and later), fed by
-// asynchronous copies. Macros: ELEMENT of the operands, RESULT of what is added and stored; ACT, RESIDUAL;
+// A product of two matrices of 16-bit floats for each of a batch, on mma.sync (compute capability 8.0 and later), fed
+// by asynchronous copies. Macros: ELEMENT of the operands, RESULT of what is added and stored; ACT, RESIDUAL;
 //   A_DEPTH 1: rows of A run along depth, else its columns run along rows; B_DEPTH 1: columns of B run along depth,
 //      else its rows run along columns
 //   A_COPY, B_COPY: 16, 8 or 4 bytes of a copy, whose multiples such lines are
 //   BM x BN results a block, WM x WN a warp; SLICES warps share these, each with its part of a step's depth
-//   STAGES of BK of depth; BY_ROW 1: the bias is of rows; PAIRS 1: neighbours in a row of the result lie side by side
+//   STAGES of BK of depth; BY_ROW 1: the bias is of rows; PAIRS, OTHER_PAIRS 1: neighbours in a row of the result,
+//      of what is added to it, lie side by side
 typedef ELEMENT T;
 typedef RESULT To;
 constexpr int THREADS = (BM / WM) * (BN / WN) * SLICES * 32, MI = WM / 16, NJ = WN / 8;
@@ -18,26 +19,36 @@ static_assert(WM % 16 == 0 && WN % 16 == 0 && BK % (16 * SLICES) == 0, "tile");
 typedef tenon::cuda::MatmulParams Params;
 typedef float Sums[MI][NJ][4];
 
-// Lines of a matrix, of which `lines` and `length` are there; the rest is zeros.
+// A thread's part of the lines that a step copies: pieces at one place in every AT_ONCE-th line.
 template <int LINES, int LENGTH, int COPY>
-__device__ __forceinline__ void copy_tile(u32 to, const T* from, i64 pitch, int line0, int lines, int first,
-                                          int length) {
-  constexpr int EACH = COPY / 2, PER_LINE = LENGTH / EACH;
+struct Copier {
+  static constexpr int EACH = COPY / 2, PER_LINE = LENGTH / EACH, AT_ONCE = THREADS / PER_LINE;
+  static constexpr int COUNT = (LINES + AT_ONCE - 1) / AT_ONCE;
+  static_assert(THREADS % PER_LINE == 0, "whole lines");
+  const int line = threadIdx.x / PER_LINE, place = threadIdx.x % PER_LINE * EACH;
+  const T* from;
+  i64 pitch;
+  __device__ __forceinline__ Copier(const T* matrix, i64 pitch, int line0, int first)
+      : from(matrix + (line0 + line) * pitch + first + place), pitch(pitch) {}
+  // `lines` of the step's are there, `length` elements of each; the rest is zeros. The next step's begin `advance` on.
+  __device__ __forceinline__ void copy(u32 to, int lines, int length, i64 advance) {
+    const T* source = from;
+    from += advance;
+    to += (line * (LENGTH + 8) + place) * 2;
 #pragma unroll
-  for (int i = threadIdx.x; i < LINES * PER_LINE; i += THREADS) {
-    const int line = i / PER_LINE, at = i % PER_LINE * EACH;
-    const bool there = line0 + line < lines && first + at < length;
-    const T* source = there ? from + (line0 + line) * pitch + first + at : from;
-    const u32 target = to + (line * (LENGTH + 8) + at) * 2;
-    if constexpr (COPY == 16)
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source), "r"(there ? 16 : 0)
-                   : "memory");
-    else
-      asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(target), "l"(source), "r"(there ? COPY : 0),
-                   "n"(COPY)
-                   : "memory");
+    for (int at = 0; at < COUNT; ++at) {
+      const int own = line + at * AT_ONCE, bytes = own < lines && place < length ? COPY : 0;
+      const u32 target = to + at * AT_ONCE * (LENGTH + 8) * 2;
+      if (LINES % AT_ONCE && own >= LINES) return;
+      if constexpr (COPY == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source), "r"(bytes) : "memory");
+      else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(target), "l"(source), "r"(bytes), "n"(COPY)
+                     : "memory");
+      source += AT_ONCE * pitch;
+    }
   }
-}
+};
 
 template <bool TRANSPOSED>
 __device__ __forceinline__ void load4(u32 (&r)[4], u32 from) {
@@ -87,7 +98,8 @@ __device__ __forceinline__ void join_slices(Sums& sum, float* memory, int tile, 
   __syncthreads();
 #pragma unroll
   for (int at = 0; at < COUNT; ++at)
-    if (slice > 0) memory[(((slice - 1) * TILES + tile) * COUNT + at) * 32 + lane] = sum[at / 4 / NJ][at / 4 % NJ][at % 4];
+    if (slice > 0)
+      memory[(((slice - 1) * TILES + tile) * COUNT + at) * 32 + lane] = sum[at / 4 / NJ][at / 4 % NJ][at % 4];
   __syncthreads();
   if (slice > 0) return;
 #pragma unroll
@@ -97,31 +109,63 @@ __device__ __forceinline__ void join_slices(Sums& sum, float* memory, int tile, 
       sum[at / 4 / NJ][at / 4 % NJ][at % 4] += memory[((other * TILES + tile) * COUNT + at) * 32 + lane];
 }
 
-struct Result {
-  To* c;
-  const To* other;
-  const Params& p;
-  __device__ __forceinline__ float finished(int m, int n, float v) const {
-    if (p.bias) v += p.bias[BY_ROW ? m : n];
-    if (RESIDUAL == 1) v += f32_of(other[m * p.rm + n * p.rn]);
-    v = activate<ACT, sizeof(To) == 2>(v, p.alpha, p.beta);
-    if (RESIDUAL == 2) v += f32_of(other[m * p.rm + n * p.rn]);
-    return v;
+// Two neighbours in a row of the result, or of what is added to it; the second may not be there.
+__device__ __forceinline__ void store_pair(To* to, i64 pitch, float low, float high, bool second) {
+  if constexpr (!PAIRS) {
+    *to = of_f32<To>(low);
+    if (second) to[pitch] = of_f32<To>(high);
+  } else if constexpr (sizeof(To) == 2) {
+    *(u32*)to = pack_halves(low, high);
+  } else {
+    *(float2*)to = {low, high};
   }
-  __device__ __forceinline__ void store(int m, int n, float low, float high) const {
-    if (m >= p.m || n >= p.n) return;
-    low = finished(m, n, low);
-    To* to = c + m * p.cm + n * p.cn;
-    if constexpr (PAIRS) {
-      high = finished(m, n + 1, high);
-      if constexpr (sizeof(To) == 2) *(u32*)to = pack_halves(low, high);
-      else *(float2*)to = {low, high};
-    } else {
-      *to = of_f32<To>(low);
-      if (n + 1 < p.n) to[p.cn] = of_f32<To>(finished(m, n + 1, high));
+}
+__device__ __forceinline__ void load_pair(const To* from, i64 pitch, float& low, float& high, bool second) {
+  if constexpr (!OTHER_PAIRS) {
+    low = f32_of(*from), high = second ? f32_of(from[pitch]) : 0.f;
+  } else if constexpr (sizeof(To) == 2) {
+    const u32 pair = *(const u32*)from;
+    low = half_of(pair, 0), high = half_of(pair, 1);
+  } else {
+    const float2 pair = *(const float2*)from;
+    low = pair.x, high = pair.y;
+  }
+}
+
+// Stores a warp's results, whose first is at m0 and n0.
+__device__ __forceinline__ void finish(const Sums& sum, To* c, const To* other, int m0, int n0, const Params& p) {
+  const int lane = threadIdx.x & 31, first = n0 + (lane & 3) * 2;
+  float2 of_column[NJ] = {};
+  if (p.bias && !BY_ROW)
+#pragma unroll
+    for (int j = 0; j < NJ; ++j) {
+      const int n = first + j * 8;
+      if (n < p.n) of_column[j].x = p.bias[n];
+      if (n + 1 < p.n) of_column[j].y = p.bias[n + 1];
+    }
+#pragma unroll
+  for (int i = 0; i < MI * 2; ++i) {
+    const int m = m0 + (lane >> 2) + i * 8;
+    if (m >= p.m) return;
+    const float of_row = p.bias && BY_ROW ? p.bias[m] : 0.f;
+    To* to = c + m * p.cm + first * p.cn;
+    const To* its = RESIDUAL ? other + m * p.rm + first * p.rn : other;
+#pragma unroll
+    for (int j = 0; j < NJ; ++j) {
+      const int n = first + j * 8;
+      if (n >= p.n) break;
+      const bool second = n + 1 < p.n;
+      float low = sum[i / 2][j][i % 2 * 2] + of_column[j].x + of_row,
+            high = sum[i / 2][j][i % 2 * 2 + 1] + of_column[j].y + of_row, x = 0.f, y = 0.f;
+      if (RESIDUAL) load_pair(its + j * 8 * p.rn, p.rn, x, y, second);
+      if (RESIDUAL == 1) low += x, high += y;
+      low = activate<ACT, sizeof(To) == 2>(low, p.alpha, p.beta);
+      high = activate<ACT, sizeof(To) == 2>(high, p.alpha, p.beta);
+      if (RESIDUAL == 2) low += x, high += y;
+      store_pair(to + j * 8 * p.cn, p.cn, low, high, second);
     }
   }
-};
+}
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     matmul_f16(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
@@ -134,12 +178,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const T* b = p.b + i0 * p.b_batch[0] + i1 * p.b_batch[1] + i2 * p.b_batch[2];
   const u32 shared = (u32)__cvta_generic_to_shared(memory);
   const int steps = (p.k + BK - 1) / BK;
+  Copier<A_DEPTH ? BM : BK, A_DEPTH ? BK : BM, A_COPY> of_a(a, A_DEPTH ? p.am : p.ak, A_DEPTH ? m0 : 0,
+                                                            A_DEPTH ? 0 : m0);
+  Copier<B_DEPTH ? BN : BK, B_DEPTH ? BK : BN, B_COPY> of_b(b, B_DEPTH ? p.bn : p.bk, B_DEPTH ? n0 : 0,
+                                                            B_DEPTH ? 0 : n0);
+  const i64 a_step = A_DEPTH ? BK : BK * p.ak, b_step = B_DEPTH ? BK : BK * p.bk;
   const auto load = [&](int step) {
     const u32 to = shared + step % STAGES * STAGE * 2;
-    if constexpr (A_DEPTH) copy_tile<BM, BK, A_COPY>(to, a, p.am, m0, p.m, step * BK, p.k);
-    else copy_tile<BK, BM, A_COPY>(to, a, p.ak, step * BK, p.k, m0, p.m);
-    if constexpr (B_DEPTH) copy_tile<BN, BK, B_COPY>(to + A_SIZE * 2, b, p.bn, n0, p.n, step * BK, p.k);
-    else copy_tile<BK, BN, B_COPY>(to + A_SIZE * 2, b, p.bk, step * BK, p.k, n0, p.n);
+    const int rows = p.m - m0, columns = p.n - n0, depth = p.k - step * BK;
+    of_a.copy(to, A_DEPTH ? rows : depth, A_DEPTH ? depth : rows, a_step);
+    of_b.copy(to + A_SIZE * 2, B_DEPTH ? columns : depth, B_DEPTH ? depth : columns, b_step);
   };
   wait_for_previous(breadcrumb);
 #pragma unroll
@@ -160,14 +208,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     join_slices(sum, (float*)memory, tile, slice);
     if (slice > 0) return;
   }
-  const Result result{p.c + i0 * p.c_batch[0] + i1 * p.c_batch[1] + i2 * p.c_batch[2],
-                      p.residual + i0 * p.r_batch[0] + i1 * p.r_batch[1] + i2 * p.r_batch[2], p};
-#pragma unroll
-  for (int i = 0; i < MI; ++i)
-#pragma unroll
-    for (int j = 0; j < NJ; ++j)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        result.store(m0 + wm + i * 16 + (lane >> 2) + half * 8, n0 + wn + j * 8 + (lane & 3) * 2, sum[i][j][half * 2],
-                     sum[i][j][half * 2 + 1]);
+  finish(sum, p.c + i0 * p.c_batch[0] + i1 * p.c_batch[1] + i2 * p.c_batch[2],
+         p.residual + i0 * p.r_batch[0] + i1 * p.r_batch[1] + i2 * p.r_batch[2], m0 + wm, n0 + wn, p);
 }
