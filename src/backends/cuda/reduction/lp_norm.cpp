@@ -27,13 +27,22 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   set_strided_rows(problem, params);
   const bool across = params.x_step != 1;
   std::vector<Tactic> list;
+  const auto add = [&](const std::string& name, int rows, std::vector<std::string> defines) {
+    Source source{"lp_norm.cu", std::move(defines), ""};
+    source.defines.push_back(define_type("ELEMENT", problem.inputs[0].dtype));
+    source.defines.push_back(define("P", problem.node->integer("p", 2)));
+    list.push_back({name, {source}, {rows}});
+  };
+  Params other = params;
+  if (const auto held = held_rows(problem, other); held && held->inner == 1)
+    add("held", static_cast<int>(threads) / held->lanes,
+        {define("LANES", held->lanes), define("PIECES", held->pieces), define("VEC", held->vector),
+         define("LENGTH", params.length)});
   for (const int rows : {16, 32, 8, 1}) {
     const int64_t each = ceil_div(params.length, threads / rows);
     if (each > most_each || (rows == 1 && !list.empty())) continue;
-    Source source{"lp_norm.cu", {}, ""};
-    source.defines = {define_type("ELEMENT", problem.inputs[0].dtype), define("P", problem.node->integer("p", 2)),
-                      define("ROWS", rows), define("EACH", each), define("ACROSS", across)};
-    list.push_back({"norms of " + std::to_string(rows), {source}, {rows}});
+    add("norms of " + std::to_string(rows), rows,
+        {define("PIECES", 0), define("ROWS", rows), define("EACH", each), define("ACROSS", across)});
   }
   return list;
 }

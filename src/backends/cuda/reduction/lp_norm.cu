@@ -1,11 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows divided by their norm, or by epsilon where that is more: the sum of absolute values (P 1), or the root of the
-// sum of squares (P 2). ELEMENT: type; ROWS (a power of two) of a block of 256 threads, the others share each row, EACH
-// elements apiece; ACROSS 1: neighbouring threads take neighbouring rows, else neighbours of one.
+// sum of squares (P 2). ELEMENT: type. PIECES 0: ROWS (a power of two) of a block of 256 threads, the others share each
+// row, EACH elements apiece; ACROSS 1: neighbouring threads take neighbouring rows, else neighbours of one. Else LANES
+// lanes hold a row of LENGTH in one piece, in PIECES vectors of VEC elements each.
 typedef ELEMENT T;
 #include "lp_norm_params.h"
 typedef tenon::cuda::LpNormParams Params;
 #include "strided_rows.cuh"
+__device__ __forceinline__ float taken(float v) { return P == 1 ? fabsf(v) : v * v; }
+__device__ __forceinline__ float factor_of(float sum, float epsilon) {
+  const float norm = fmaxf(P == 1 ? sum : sqrtf(sum), epsilon);
+  return norm == 0.f ? 0.f : 1.f / norm;
+}
+
+#if PIECES
+struct __align__(VEC * sizeof(T)) Vec {
+  T e[VEC];
+};
+
+extern "C" __global__ void __launch_bounds__(256)
+    lp_norm(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+  wait_for_previous(breadcrumb);
+  const int lane = threadIdx.x % LANES;
+  const i64 row = (i64)blockIdx.x * (256 / LANES) + threadIdx.x / LANES;
+  const bool alive = row < p.rows;
+  const T* x;
+  T* y;
+  row_of(p, alive ? row : 0, x, y);
+  float v[PIECES][VEC], sum = 0.f;
+#pragma unroll
+  for (int piece = 0; piece < PIECES; ++piece) {
+    const int at = (piece * LANES + lane) * VEC;
+    Vec in = {};
+    if (at < LENGTH) in = *(const Vec*)(x + at);
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) sum += taken(v[piece][e] = f32_of(in.e[e]));
+  }
+#pragma unroll
+  for (int step = LANES / 2; step; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+  if (!alive) return;
+  const float factor = factor_of(sum, p.epsilon);
+#pragma unroll
+  for (int piece = 0; piece < PIECES; ++piece) {
+    const int at = (piece * LANES + lane) * VEC;
+    Vec out;
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) out.e[e] = of_f32<T>(v[piece][e] * factor);
+    if (at < LENGTH) *(Vec*)(y + at) = out;
+  }
+}
+#else
 constexpr int PARTS = 256 / ROWS;
 
 extern "C" __global__ void __launch_bounds__(256)
@@ -24,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(256)
   for (int i = 0; i < EACH; ++i) {
     const int k = part + i * PARTS;
     v[i] = k < p.length ? f32_of(x[k * p.x_step]) : 0.f;
-    sum += P == 1 ? fabsf(v[i]) : v[i] * v[i];
+    sum += taken(v[i]);
   }
   sums[own][part] = sum;
 #pragma unroll
@@ -34,11 +78,11 @@ extern "C" __global__ void __launch_bounds__(256)
   }
   __syncthreads();
   if (!alive) return;
-  const float norm = fmaxf(P == 1 ? sums[own][0] : sqrtf(sums[own][0]), p.epsilon);
-  const float factor = norm == 0.f ? 0.f : 1.f / norm;
+  const float factor = factor_of(sums[own][0], p.epsilon);
 #pragma unroll
   for (int i = 0; i < EACH; ++i) {
     const int k = part + i * PARTS;
     if (k < p.length) y[k * p.y_step] = of_f32<T>(v[i] * factor);
   }
 }
+#endif
