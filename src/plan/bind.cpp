@@ -49,7 +49,8 @@ std::optional<backends::Schedule> Shared::evaluated(const Plan& plan, Entry& ent
   std::vector<Dims> sizes;
   Decided decided;
   if (!entry.sizes || !entry.sizes->evaluate(shapes, sizes, decided)) return std::nullopt;
-  const LayoutRequest request{*block.graph, block.facts, decided, block.concurrent, true, &entry.steps.placement};
+  const LayoutRequest request{*block.graph,           block.facts,           decided, block.concurrent, true,
+                              &entry.steps.placement, &block.layout.storages};
   Layout layout = lay_out(request, sizes);
   return plan::bind(plan, block, std::move(layout), threads, std::move(decided));
 }

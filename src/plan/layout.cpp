@@ -359,7 +359,7 @@ struct Layouter {
       for (ir::ValueId out : graph.nodes[step].outputs) touch(out, when);
     }
     for (ir::ValueId out : graph.outputs) touch(out, count);
-    assign_offsets(layout, count, request.host_memory, request.placement);
+    assign_offsets(layout, count, request.host_memory, request.placement, request.known);
   }
 };
 

@@ -35,6 +35,7 @@ struct LayoutRequest {
   const Decided& decided;
   bool by_depth = false, host_memory = true;
   const std::vector<int>* placement = nullptr;
+  const std::vector<backends::Storage>* known = nullptr;  // of the same graph, at other sizes
 };
 /// lay_out() for these sizes, by value.
 Layout lay_out(const LayoutRequest& request, const std::vector<Dims>& sizes);

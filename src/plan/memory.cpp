@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <random>
 
 #include "plan/plan.h"
@@ -121,6 +122,30 @@ bool pays(int64_t rested, int64_t at_once) {
   return static_cast<double>(rested) <= most_growth * static_cast<double>(at_once);
 }
 
+/// Offsets of the same storages at other sizes, all times what the one that grew most grew by; none where storages are
+/// others or the arena would be larger than it must.
+std::optional<Placement> scaled(const std::vector<Storage>& storages, const std::vector<Storage>& known,
+                                const std::vector<int>& order, int64_t lower_bound) {
+  if (known.size() != storages.size()) return std::nullopt;
+  int64_t grown = 0, from = 1;  // their ratio
+  for (size_t at = 0; at < storages.size(); ++at) {
+    const Storage &own = storages[at], &other = known[at];
+    if (own.first != other.first || own.last != other.last) return std::nullopt;
+    const int64_t units = aligned(own.bytes) / alignment, before = aligned(other.bytes) / alignment;
+    if (units > 0 && before == 0) return std::nullopt;
+    if (static_cast<__int128>(units) * from > static_cast<__int128>(grown) * before) grown = units, from = before;
+  }
+  // Rounded down, products of the parts add up to no more than that of the whole: what fitted before one fits still.
+  Placement placement{order, storages, 0};
+  for (size_t at = 0; at < storages.size(); ++at) {
+    Storage& own = placement.storages[at];
+    own.offset = static_cast<int64_t>(static_cast<__int128>(known[at].offset / alignment) * grown / from) * alignment;
+    placement.bytes = std::max(placement.bytes, own.offset + aligned(own.bytes));
+  }
+  if (!pays(placement.bytes, lower_bound)) return std::nullopt;
+  return placement;
+}
+
 /// In this order, rested where that pays. No arena is smaller than `lower_bound`.
 Placement placement_in(const std::vector<Storage>& storages, const std::vector<int>& order, bool may_rest,
                        int64_t lower_bound) {
@@ -146,14 +171,18 @@ Placement find_placement(const Layout& layout, const std::vector<int64_t>& live,
 
 }  // namespace
 
-void assign_offsets(Layout& layout, int steps, bool may_rest, const std::vector<int>* placement) {
+void assign_offsets(Layout& layout, int steps, bool may_rest, const std::vector<int>* placement,
+                    const std::vector<Storage>* known) {
   std::vector<int64_t> live(steps + 1, 0);
   for (const Storage& storage : layout.storages)
     for (int step = storage.first; step <= storage.last; ++step) live[step] += aligned(storage.bytes);
   layout.lower_bound = live.empty() ? 0 : *std::max_element(live.begin(), live.end());
   const bool given = placement && is_order(*placement, layout.storages.size());
-  Placement found = given ? placement_in(layout.storages, *placement, may_rest, layout.lower_bound)
-                          : find_placement(layout, live, may_rest, placement != nullptr);
+  std::optional<Placement> like =
+      given && known ? scaled(layout.storages, *known, *placement, layout.lower_bound) : std::nullopt;
+  Placement found = like    ? std::move(*like)
+                    : given ? placement_in(layout.storages, *placement, may_rest, layout.lower_bound)
+                            : find_placement(layout, live, may_rest, placement != nullptr);
   layout.storages = std::move(found.storages);
   layout.placement = std::move(found.order);
   layout.arena_bytes = layout.storages.empty() ? 0 : found.bytes;

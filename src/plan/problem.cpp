@@ -10,16 +10,19 @@ backends::Problem bare_problem(const ir::Graph& graph, ir::NodeId id, const Layo
   backends::Problem problem;
   problem.node = &node;
   problem.threads = threads;
-  const auto operand = [&](ir::ValueId value) {
-    if (value == ir::no_value) return backends::Operand();
-    const ir::Value& of = graph.value(value);
-    const backends::Place& place = layout.places[value];
-    return backends::Operand{of.dtype, place.dims, place.strides, of.constant,
-                             place.offset * static_cast<int64_t>(size_of(of.dtype)) % 16 == 0};
+  const auto fill = [&](std::vector<backends::Operand>& operands, const std::vector<ir::ValueId>& values) {
+    operands.resize(values.size());
+    for (size_t at = 0; at < values.size(); ++at) {
+      if (values[at] == ir::no_value) continue;
+      const ir::Value& of = graph.value(values[at]);
+      const backends::Place& place = layout.places[values[at]];
+      backends::Operand& operand = operands[at];
+      operand.dtype = of.dtype, operand.dims = place.dims, operand.strides = place.strides;
+      if (of.is_constant()) operand.constant = of.constant;
+      operand.aligned = place.offset * static_cast<int64_t>(size_of(of.dtype)) % 16 == 0;
+    }
   };
-  problem.inputs.reserve(node.inputs.size()), problem.outputs.reserve(node.outputs.size());
-  for (ir::ValueId input : node.inputs) problem.inputs.push_back(operand(input));
-  for (ir::ValueId output : node.outputs) problem.outputs.push_back(operand(output));
+  fill(problem.inputs, node.inputs), fill(problem.outputs, node.outputs);
   return problem;
 }
 

@@ -70,4 +70,38 @@ TEST(Memory, ComesOfItsOrderAlone) {
   }
 }
 
+TEST(Memory, OfOtherSizesIsScaledWhereThatIsNoLarger) {
+  std::minstd_rand random(5);
+  int scaled = 0;
+  for (int round = 0; round < 60; ++round) {
+    backends::Layout layout;
+    for (int at = 0; at < 12; ++at) {
+      backends::Storage& storage = layout.storages.emplace_back();
+      storage.bytes = 1 + static_cast<int64_t>(random() % 50000);
+      storage.first = at, storage.last = at + 1 + static_cast<int>(random() % 3);
+    }
+    backends::Layout grown = layout;
+    plan::assign_offsets(layout, 16, true);
+    // All by about the same factor, or each by its own.
+    const int64_t factor = 1 + static_cast<int64_t>(random() % 9);
+    for (backends::Storage& storage : grown.storages)
+      storage.bytes = round % 2 ? storage.bytes * factor / 2 + 1 : 1 + static_cast<int64_t>(random() % 90000);
+    backends::Layout plain = grown;
+    plan::assign_offsets(grown, 16, true, &layout.placement, &layout.storages);
+    plan::assign_offsets(plain, 16, true, &layout.placement);
+    scaled += round % 2 && static_cast<double>(layout.arena_bytes) <= 1.05 * static_cast<double>(layout.lower_bound) &&
+              grown.storages[3].offset == layout.storages[3].offset / 128 * factor * 64;
+    EXPECT_LE(grown.arena_bytes, std::max(plain.arena_bytes, grown.lower_bound * 11 / 10)) << round;
+    for (size_t at = 0; at < grown.storages.size(); ++at) {
+      const backends::Storage& a = grown.storages[at];
+      EXPECT_LE(a.offset + a.bytes, grown.arena_bytes) << round << ' ' << at;
+      for (size_t other = 0; other < at; ++other) {
+        const backends::Storage& b = grown.storages[other];
+        EXPECT_FALSE(a.first <= b.last && b.first <= a.last && overlap(a, b)) << round << ' ' << at << ' ' << other;
+      }
+    }
+  }
+  EXPECT_GT(scaled, 0);
+}
+
 }  // namespace
