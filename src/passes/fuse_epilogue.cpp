@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/expression.h"
+#include "passes/epilogue.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
 namespace tenon::passes {
 namespace {
+
+/// Its bias and residual have their places between other inputs.
+bool is_weight_only(const ir::Node& node) { return node.op == "tenon:WeightOnlyMatMul"; }
+
+}  // namespace
 
 std::optional<ops::Formula> activation_of(const ir::Graph& graph, const ir::Node& node) {
   const auto formula = ops::formula_of(node, [&](size_t at) -> std::optional<float> {
@@ -17,10 +23,7 @@ std::optional<ops::Formula> activation_of(const ir::Graph& graph, const ir::Node
   return crossed ? std::nullopt : formula;
 }
 
-/// Its bias and residual have their places between other inputs.
-bool is_weight_only(const ir::Node& node) { return node.op == "tenon:WeightOnlyMatMul"; }
-
-bool is_anchor(const ir::Graph& graph, const ir::Node& node) {
+bool takes_epilogue(const ir::Graph& graph, const ir::Node& node) {
   if (is_weight_only(node))
     return node.inputs[3] == ir::no_value && !node.has("activation") &&
            graph.value(node.outputs[0]).dtype == DType::f32;
@@ -29,6 +32,8 @@ bool is_anchor(const ir::Graph& graph, const ir::Node& node) {
   return op && op->max_inputs >= 4 && node.inputs.size() <= 3 && !node.has("activation") && !node.has("residual") &&
          graph.value(node.outputs[0]).dtype == DType::f32;
 }
+
+namespace {
 
 /// What takes an activation alone: integer sums that become numbers, and normalisations of groups.
 bool only_activates(const ir::Graph& graph, const ir::Node& node) {
@@ -58,11 +63,9 @@ bool take_bias(ir::Graph& graph, ir::NodeId id, ir::ValueId other) {
   const ir::Node& anchor = graph.node(id);
   const Tensor* bias = graph.constant(other);
   const ir::Shape* shape = shape_of(graph, anchor.outputs[0]);
-  const bool has_none = is_weight_only(anchor) ? anchor.inputs[2] == ir::no_value
-                                               : anchor.op == "MatMul" && anchor.inputs.size() == 2;
-  if (!has_none || anchor.has("activation") || anchor.has("residual") ||
-      !bias || !shape)
-    return false;
+  const bool has_none =
+      is_weight_only(anchor) ? anchor.inputs[2] == ir::no_value : anchor.op == "MatMul" && anchor.inputs.size() == 2;
+  if (!has_none || anchor.has("activation") || anchor.has("residual") || !bias || !shape) return false;
   if (shape->empty() || !(shape->back() == ir::Dim(bias->elements())) || bias->dims().rank() == 0 ||
       bias->dims().back() != bias->elements())
     return false;
@@ -86,7 +89,7 @@ bool take_sum(ir::Graph& graph, ir::NodeId id, ir::NodeId user) {
   // Of two anchors that meet in a sum, the later one adds, so that what it adds is ready.
   const ir::Node* candidate = graph.producer(other);
   if (candidate && graph.only_user(other) != ir::no_node && graph.value(other).producer > id &&
-      is_anchor(graph, *candidate))
+      takes_epilogue(graph, *candidate))
     return false;
   std::vector<ir::ValueId> inputs = graph.node(id).inputs;
   if (inputs.size() <= 3) inputs.resize(4, ir::no_value);
@@ -123,7 +126,7 @@ bool hoist_activation(ir::Graph& graph, ir::NodeId id) {
 
 bool fuse_epilogue_at(ir::Graph& graph, ir::NodeId id) {
   const bool alone = only_activates(graph, graph.node(id));
-  if (!alone && !is_anchor(graph, graph.node(id))) return false;
+  if (!alone && !takes_epilogue(graph, graph.node(id))) return false;
   bool changed = hoist_activation(graph, id);
   for (;;) {
     const ir::ValueId result = graph.node(id).outputs[0];

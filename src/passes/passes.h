@@ -16,6 +16,8 @@ bool sink_reshapes(ir::Graph& graph);
 bool mix_rows(ir::Graph& graph);
 bool unstack_sums(ir::Graph& graph);
 bool fold_scale(ir::Graph& graph);
+/// Steps behind a Concat of convolutions or products, before it, where their kernels take them along.
+bool hoist_before_concat(ir::Graph& graph);
 bool merge_branches(ir::Graph& graph);
 bool fold_pad(ir::Graph& graph);
 bool canonical(ir::Graph& graph);

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <optional>
+
+#include "ir/graph.h"
+#include "ops/op.h"
+
+/// What kernels of convolutions and products take along; see fuse_epilogue.cpp.
+namespace tenon::passes {
+
+/// The activation that a node is, if those kernels know it.
+std::optional<ops::Formula> activation_of(const ir::Graph& graph, const ir::Node& node);
+/// Whether a node's kernels take an activation and a sum along, and it has neither yet.
+bool takes_epilogue(const ir::Graph& graph, const ir::Node& node);
+
+}  // namespace tenon::passes
