@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "backends/cpu/kernels/f32/norm_rows.h"
 #include "backends/cpu/kernels/f32/rows.h"
 
 namespace tenon::cpu {
@@ -49,6 +50,38 @@ TEST(Loops, FoldsAndMomentsAreTheSameEverywhere) {
       }
       const Moments a = one.moments(row.data(), count), b = other.moments(row.data(), count);
       EXPECT_TRUE(same(a.mean, b.mean) && same(a.variance, b.variance)) << isa_name(isa) << " " << count;
+    }
+  }
+}
+
+// Rows far from 0, alone and beside others, in place: each as by double arithmetic, and the same bits everywhere.
+TEST(Loops, RowsAreNormalisedTheSameEverywhere) {
+  constexpr int64_t rows = 7;
+  for (const int64_t count : kCounts) {
+    if (count > norm_rows_longest) continue;
+    const std::vector<float> all = row_of(rows * count, 20, 25), scale = row_of(count, 0.5, 2),
+                             bias = row_of(count, -1, 1);
+    for (const bool centred : {false, true}) {
+      const NormRows norm{count, 1e-5f, centred, scale.data(), centred ? bias.data() : nullptr};
+      std::vector<float> expected = all;
+      norm_rows(Isa::portable)(expected.data(), expected.data(), rows, norm);
+      for (int64_t row = 0; row < rows; ++row) {
+        const float* x = all.data() + row * count;
+        double mean = 0, variance = 0;
+        for (int64_t at = 0; at < count && centred; ++at) mean += x[at] / static_cast<double>(count);
+        for (int64_t at = 0; at < count; ++at) variance += (x[at] - mean) * (x[at] - mean) / static_cast<double>(count);
+        for (int64_t at = 0; at < count; ++at) {
+          const double y = (x[at] - mean) / std::sqrt(variance + 1e-5) * scale[at] + (centred ? bias[at] : 0);
+          ASSERT_NEAR(expected[row * count + at], y, 2e-5) << count << " " << row << " " << at;
+        }
+      }
+      for (const Isa isa : sets())
+        for (const int64_t first : {int64_t{0}, int64_t{2}, rows - 1}) {
+          std::vector<float> other((rows - first) * count);
+          norm_rows(isa)(other.data(), all.data() + first * count, rows - first, norm);
+          EXPECT_EQ(std::memcmp(expected.data() + first * count, other.data(), other.size() * sizeof(float)), 0)
+              << isa_name(isa) << " " << count << " from row " << first;
+        }
     }
   }
 }

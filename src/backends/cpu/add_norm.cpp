@@ -4,6 +4,7 @@
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/loops.h"
+#include "backends/cpu/kernels/f32/norm_rows.h"
 #include "ops/op.h"
 
 namespace tenon::cpu::add_norm {
@@ -22,6 +23,7 @@ class AddNormStep : public backends::Step {
         epsilon_(problem.node->real("epsilon", 1e-5f)),
         count_(problem.inputs[0].dims.back()),
         rows_(problem.inputs[0].dims.elements() / count_),
+        short_rows_(norm_rows(isa_for(problem))),
         loops_(loops(isa_for(problem))) {}
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
@@ -33,21 +35,31 @@ class AddNormStep : public backends::Step {
     auto* y = reinterpret_cast<float*>(outputs[1]);
     int64_t begin, end;
     worker.share(rows_, begin, end);
+    if (count_ <= norm_rows_longest) {
+      constexpr int64_t together = 4;
+      for (int64_t row = begin; row < end; row += together) {
+        const int64_t rows = std::min(together, end - row), first = row * count_;
+        for (int64_t at = first; at < first + rows * count_; ++at) sums[at] = a[at] + b[at];
+        short_rows_(y + first, sums + first, rows, {count_, epsilon_, centred_, scale, bias});
+      }
+      return;
+    }
     for (int64_t row = begin; row < end; ++row) {
       float* sum = sums + row * count_;
       for (int64_t at = 0; at < count_; ++at) sum[at] = a[row * count_ + at] + b[row * count_ + at];
       Moments moments{0, 0};
       if (centred_) moments = loops_.moments(sum, count_);
       else moments.variance = loops_.fold(Fold::sum, Before::square, sum, count_) / static_cast<double>(count_);
-      const auto factor = static_cast<float>(1 / std::sqrt(moments.variance + epsilon_));
+      const auto factor = static_cast<float>(1 / std::sqrt(moments.variance + static_cast<double>(epsilon_)));
       loops_.normalise(y + row * count_, sum, static_cast<float>(moments.mean), factor, scale, bias, count_);
     }
   }
 
  private:
   bool centred_, bias_;
-  double epsilon_;
+  float epsilon_;
   int64_t count_, rows_;
+  NormRowsKernel short_rows_;
   const Loops& loops_;
 };
 

@@ -6,6 +6,7 @@
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/loops.h"
+#include "backends/cpu/kernels/f32/norm_rows.h"
 #include "ops/op.h"
 
 namespace tenon::cpu::normalise {
@@ -24,6 +25,7 @@ class LayerStep : public backends::Step {
       : centred_(ops::has_trait(problem.node->op, ops::Trait::centred)),
         bias_(present(problem, 2)),
         epsilon_(problem.node->real("epsilon", 1e-5f)),
+        short_rows_(norm_rows(isa_for(problem))),
         loops_(loops(isa_for(problem))) {
     const Dims& dims = problem.inputs[0].dims;
     int64_t axis = problem.node->integer("axis", -1);
@@ -37,13 +39,16 @@ class LayerStep : public backends::Step {
     auto* y = reinterpret_cast<float*>(outputs[0]);
     int64_t begin, end;
     worker.share(rows_, begin, end);
+    if (count_ <= norm_rows_longest)
+      return short_rows_(y + begin * count_, x + begin * count_, end - begin,
+                         {count_, epsilon_, centred_, scale, bias});
     for (int64_t row = begin; row < end; ++row) {
       Moments moments{0, 0};
       if (centred_) moments = loops_.moments(x + row * count_, count_);
       else
         moments.variance =
             loops_.fold(Fold::sum, Before::square, x + row * count_, count_) / static_cast<double>(count_);
-      const auto factor = static_cast<float>(1 / std::sqrt(moments.variance + epsilon_));
+      const auto factor = static_cast<float>(1 / std::sqrt(moments.variance + static_cast<double>(epsilon_)));
       loops_.normalise(y + row * count_, x + row * count_, static_cast<float>(moments.mean), factor, scale, bias,
                        count_);
     }
@@ -51,8 +56,9 @@ class LayerStep : public backends::Step {
 
  private:
   bool centred_, bias_;
-  double epsilon_;
+  float epsilon_;
   int64_t rows_ = 1, count_ = 1;
+  NormRowsKernel short_rows_;
   const Loops& loops_;
 };
 
