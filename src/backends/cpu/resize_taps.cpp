@@ -27,13 +27,27 @@ struct Pass {
 
 constexpr int64_t tile = 2048;
 
+/// Axes that change. The last one, whose elements are taken one by one and not in vectors, goes first where the others
+/// make more of them.
+std::vector<size_t> in_order(const std::vector<resizing::Axis>& axes) {
+  std::vector<size_t> order;
+  double growth = 1;
+  for (size_t axis = 0; axis < axes.size(); ++axis) {
+    if (!changes(axes[axis])) continue;
+    order.push_back(axis);
+    if (axis + 1 < axes.size()) growth *= static_cast<double>(axes[axis].out) / static_cast<double>(axes[axis].in);
+  }
+  if (!order.empty() && order.back() + 1 == axes.size() && growth > 1)
+    std::rotate(order.begin(), order.end() - 1, order.end());
+  return order;
+}
+
 class TapsStep : public backends::Step {
  public:
   explicit TapsStep(const Problem& problem) : loops_(loops(isa_for(problem))) {
     const std::vector<resizing::Axis> axes = backends::resize_axes(problem);
     Dims now = problem.inputs[0].dims;
-    for (size_t axis = 0; axis < axes.size(); ++axis) {
-      if (!changes(axes[axis])) continue;
+    for (const size_t axis : in_order(axes)) {
       Pass pass{1, axes[axis].in, axes[axis].out, 1, {0}, {}, {}};
       for (size_t k = 0; k < now.rank(); ++k)
         if (k != axis) (k < axis ? pass.outer : pass.inner) *= now[k];
