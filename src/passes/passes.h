@@ -83,6 +83,11 @@ bool weights_to_f32(ir::Graph& graph);
 /// What constant_folding leaves: weights of bytes that no integer op took.
 bool fold_weights(ir::Graph& graph);
 
+/// For CPUs, where products cost more than sums of their results: convolutions of 1x1 on the small maps that a large
+/// one was made of, two products as one where that is fewer, and transposes of maps before these grow.
+bool products_before_resize(ir::Graph& graph);
+bool compose_products(ir::Graph& graph);
+bool transpose_before_resize(ir::Graph& graph);
 /// Products by constant weights as convolutions of 1x1, for which GPUs have more kernels.
 bool products_to_convolutions(ir::Graph& graph);
 /// For a build in f16: convolutions, products by constant weights and what lies

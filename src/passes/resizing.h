@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <optional>
+
+#include "passes/rewrite.h"
+
+namespace tenon::passes {
+
+/// A Resize that weighs neighbours along some axes by numbers that add up to one, from and to constant sizes.
+struct Resizing {
+  ir::NodeId id;
+  ir::ValueId from;
+  std::vector<int64_t> in, out;  // sizes
+
+  /// Elements of the input for each of the output.
+  double share() const;
+};
+
+/// The Resize that makes a value which is read once and is no output of the graph.
+std::optional<Resizing> resizing_of(const ir::Graph& graph, ir::ValueId value);
+/// The same Resize of another value, of a value's axes in the order `perm`, with `last` elements along the last axis.
+ir::ValueId resized(ir::Graph& graph, const Resizing& resizing, ir::ValueId from, const Perm& perm, int64_t last,
+                    const std::vector<std::string>& origins);
+
+}  // namespace tenon::passes
