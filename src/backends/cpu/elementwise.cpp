@@ -25,6 +25,12 @@ class BinaryStep : public backends::Step {
     const auto* a = reinterpret_cast<const float*>(inputs[0]);
     const auto* b = reinterpret_cast<const float*>(inputs[1]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
+    if (rows_.is_short())
+      return rows_.each_beside(worker, [&](const int64_t* at, int64_t lines) {
+        float left[Rows::most_beside], right[Rows::most_beside];
+        ops_.binary(f_, y + at[2], rows_.beside(0, a + at[0], lines, left), 1, rows_.beside(1, b + at[1], lines, right),
+                    1, lines * rows_.row_length());
+      });
     rows_.each(worker, [&](const int64_t* at, int64_t count) {
       ops_.binary(f_, y + at[2], a + at[0], rows_.step(0), b + at[1], rows_.step(1), count);
     });
@@ -43,6 +49,12 @@ class UnaryStep : public backends::Step {
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
+    if (rows_.is_short())
+      return rows_.each_beside(worker, [&](const int64_t* at, int64_t lines) {
+        float beside[Rows::most_beside];
+        ops_.unary(f_.id, f_.alpha, f_.beta, y + at[1], rows_.beside(0, x + at[0], lines, beside),
+                   lines * rows_.row_length());
+      });
     rows_.each(worker, [&](const int64_t* at, int64_t count) {
       ops_.unary(f_.id, f_.alpha, f_.beta, y + at[1], x + at[0], count);
     });

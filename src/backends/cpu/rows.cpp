@@ -42,6 +42,31 @@ bool Rows::contiguous() const {
   return strides_[count_][last] == 1 || dims_[last] == 1;
 }
 
+bool Rows::is_short() const {
+  constexpr int64_t shortest = 33;
+  const size_t last = dims_.rank() - 1;
+  return last > 0 && dims_[last] < shortest && strides_[count_][last] == 1 && strides_[count_][last - 1] == dims_[last];
+}
+
+const float* Rows::beside(size_t operand, const float* from, int64_t lines, float* to) const {
+  const size_t last = dims_.rank() - 1;
+  const int64_t width = dims_[last], step = strides_[operand][last], pitch = strides_[operand][last - 1];
+  if (step == 1 && pitch == width) return from;
+  // All but the first line of repeated ones are copied in larger and larger pieces.
+  if (pitch == 0 && step == 1) {
+    std::copy_n(from, width, to);
+    for (int64_t done = width; done < lines * width; done *= 2)
+      std::copy_n(to, std::min(done, lines * width - done), to + done);
+    return to;
+  }
+  for (int64_t line = 0; line < lines; ++line) {
+    if (step == 0) std::fill_n(to + line * width, width, from[line * pitch]);
+    else
+      for (int64_t at = 0; at < width; ++at) to[line * width + at] = from[line * pitch + at * step];
+  }
+  return to;
+}
+
 /// Calls f(offset, stride, done, count) for the pieces of rows that make up the elements asked for.
 template <class F>
 void Rows::each_piece(size_t operand, int64_t first, int64_t count, F f) const {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
 #include <array>
 
 #include "backends/kernel.h"
@@ -26,6 +27,27 @@ class Rows {
   /// How far one element of the row lies from the next: 0 or 1 where rows are contiguous.
   int step(size_t operand) const { return static_cast<int>(strides_[operand][dims_.rank() - 1]); }
 
+  /// Whether the innermost axis is short, and the output lies side by side along the two innermost: then lines of these
+  /// two are walked as one row.
+  bool is_short() const;
+  /// Calls f(offsets, lines) for this worker's share of them, of at most `most_beside` elements.
+  template <class F>
+  void each_beside(const Worker& worker, F f) const {
+    const size_t last = dims_.rank() - 1;
+    const int64_t lines = std::min(dims_[last - 1], most_beside / dims_[last]);
+    const int64_t pieces = (dims_[last - 1] + lines - 1) / lines;
+    int64_t begin, end;
+    worker.share(dims_.elements() / (dims_[last] * dims_[last - 1]) * pieces, begin, end);
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t first = unit % pieces * lines, left = std::min(lines, dims_[last - 1] - first);
+      const auto visit = [&](const int64_t* at, int64_t) { f(at, left); };
+      call(unit / pieces * dims_[last - 1] + first, 0, 0, visit);
+    }
+  }
+  /// Those elements of an input, in `to` where they do not lie side by side.
+  const float* beside(size_t operand, const float* from, int64_t lines, float* to) const;
+  static constexpr int64_t most_beside = 1024;
+
   /// Calls f(offsets, count) for this worker's rows: offsets of the operands' first elements, the output's last.
   template <class F>
   void each(const Worker& worker, F f) const {
@@ -46,7 +68,7 @@ class Rows {
 
  private:
   template <class F>
-  void call(int64_t row, int64_t from, int64_t count, F& f) const {
+  void call(int64_t row, int64_t from, int64_t count, const F& f) const {
     const size_t last = dims_.rank() - 1;
     std::array<int64_t, most_operands + 1> offset;
     for (size_t k = 0; k <= count_; ++k) offset[k] = from * strides_[k][last];
