@@ -24,6 +24,10 @@ class PoolStep : public backends::Step {
     x_ = x.dims, xs_ = x.strides, y_ = y.dims, ys_ = y.strides;
     max_ = ops::traits_of(node.op).reduction() == ops::Reduction::largest;
     include_pad_ = node.integer("count_include_pad", 0) != 0;
+    const int64_t reach = (window_.kernel[1] - 1) * window_.dilations[1], stride = window_.strides[1];
+    inside_[0] = std::min(y_[2], (window_.pads[1] + stride - 1) / stride);
+    const int64_t last = x_[2] - 1 - reach + window_.pads[1];
+    inside_[1] = last < 0 ? inside_[0] : std::clamp(last / stride + 1, inside_[0], y_[2]);
   }
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
@@ -40,15 +44,38 @@ class PoolStep : public backends::Step {
       last = std::min(last * 16, y_[3]);
     }
     if (first >= last) return;
-    for (int64_t row = begin; row < end; ++row)
-      for (int64_t column = 0; column < y_[2]; ++column)
-        pixel(x + row / y_[1] * xs_[0] + first,
-              y + row / y_[1] * ys_[0] + row % y_[1] * ys_[1] + column * ys_[2] + first, row % y_[1], column,
-              last - first);
+    for (int64_t row = begin; row < end; ++row) {
+      const float* from = x + row / y_[1] * xs_[0] + first;
+      float* to = y + row / y_[1] * ys_[0] + row % y_[1] * ys_[1] + first;
+      const bool together = inside(from, to, row % y_[1], last - first);
+      for (int64_t column = 0; column < y_[2]; ++column) {
+        if (together && column == inside_[0]) column = inside_[1];
+        if (column < y_[2]) pixel(from, to + column * ys_[2], row % y_[1], column, last - first);
+      }
+    }
   }
 
  private:
   static constexpr int64_t at_once = 32;  // taps
+
+  /// The windows of a row that begin and end inside the image's columns, if there are several of few taps.
+  bool inside(const float* x, float* y, int64_t row, int64_t channels) const {
+    const int64_t top = row * window_.strides[0] - window_.pads[0], pixels = inside_[1] - inside_[0];
+    int64_t offsets[at_once], count = 0;
+    if (pixels < 2 || window_.kernel[0] * window_.kernel[1] > at_once) return false;
+    for (int64_t ky = 0; ky < window_.kernel[0]; ++ky) {
+      const int64_t at_y = top + ky * window_.dilations[0];
+      if (at_y < 0 || at_y >= x_[1]) continue;
+      for (int64_t kx = 0; kx < window_.kernel[1]; ++kx)
+        offsets[count++] = at_y * xs_[1] + kx * window_.dilations[1] * xs_[2];
+    }
+    if (count == 0) return false;
+    const int64_t left = inside_[0] * window_.strides[1] - window_.pads[1];
+    const int64_t weight = include_pad_ ? window_.padded_taps(0, top, x_[1]) * window_.kernel[1] : count;
+    ops_.windows(max_, 1.f / static_cast<float>(weight), y + inside_[0] * ys_[2], ys_[2], x + left * xs_[2],
+                 window_.strides[1] * xs_[2], offsets, count, channels, pixels);
+    return true;
+  }
 
   /// Calls with each tap of the window that lies inside the image, in order.
   template <class Visit>
@@ -84,6 +111,7 @@ class PoolStep : public backends::Step {
 
   const PoolWindow window_;
   Dims x_, xs_, y_, ys_;
+  int64_t inside_[2];  // columns of the output whose windows lie inside those of the input
   bool max_, include_pad_;
   const RowOps& ops_;
 };

@@ -19,6 +19,10 @@ struct RowOps {
   void (*blend)(float* dst, const float* a, float wa, const float* b, float wb, int64_t count);
   // dst = the largest (or the sum) of several rows, element by element, in their order; dst is the first with `more`.
   void (*fold)(bool largest, float* dst, const float* const* rows, int64_t many, int64_t count, bool more);
+  // The same of the windows of pixels side by side: taps lie `offsets` from where each window begins, and windows begin
+  // `src_step` apart; sums are multiplied by `factor`. The taps of a window pass by in their order.
+  void (*windows)(bool largest, float factor, float* dst, int64_t dst_step, const float* src, int64_t src_step,
+                  const int64_t* offsets, int64_t taps, int64_t channels, int64_t pixels);
   // exp(src - max) / sum over the row
   void (*softmax)(float* dst, const float* src, int64_t count);
 };

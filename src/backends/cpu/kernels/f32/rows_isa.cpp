@@ -3,7 +3,6 @@
 #include "backends/cpu/kernels/f32/rows.h"
 #include "backends/cpu/kernels/vecmath.h"
 
-
 namespace tenon::cpu {
 namespace TENON_ISA_NAMESPACE {
 namespace {
@@ -107,6 +106,48 @@ void fold(bool largest, float* dst, const float* const* rows, int64_t many, int6
   else fold_of<expr::Add>(dst, rows, many, count, more);
 }
 
+// kVectors vectors of a window at once; `n` lanes of the last.
+template <class E, int kVectors, class Finish>
+TENON_INLINE void window_of(float* dst, const float* src, const int64_t* offsets, int64_t taps, int n, Finish finish) {
+  const auto read = [&](const float* p) __attribute__((always_inline)) { return n == kLanes ? load(p) : load_n(p, n); };
+  Vec v[kVectors];
+  TENON_UNROLL
+  for (int i = 0; i < kVectors; ++i) v[i] = read(src + offsets[0] + i * kLanes);
+  for (int64_t k = 1; k < taps; ++k) {
+    const float* tap = src + offsets[k];
+    TENON_UNROLL
+    for (int i = 0; i < kVectors; ++i) v[i] = E::apply(Value(v[i]), Value(read(tap + i * kLanes))).v;
+  }
+  TENON_UNROLL
+  for (int i = 0; i < kVectors; ++i) {
+    if (n == kLanes) store(dst + i * kLanes, finish(v[i]));
+    else store_n(dst + i * kLanes, finish(v[i]), n);
+  }
+}
+
+template <class E, class Finish>
+TENON_INLINE void windows_of(float* dst, int64_t dst_step, const float* src, int64_t src_step, const int64_t* offsets,
+                             int64_t taps, int64_t channels, int64_t pixels, Finish finish) {
+  constexpr int kVectors = 4;
+  for (int64_t pixel = 0; pixel < pixels; ++pixel, dst += dst_step, src += src_step) {
+    int64_t at = 0;
+    for (; at + kVectors * kLanes <= channels; at += kVectors * kLanes)
+      window_of<E, kVectors>(dst + at, src + at, offsets, taps, kLanes, finish);
+    for (; at + kLanes <= channels; at += kLanes) window_of<E, 1>(dst + at, src + at, offsets, taps, kLanes, finish);
+    if (at < channels) window_of<E, 1>(dst + at, src + at, offsets, taps, (int)(channels - at), finish);
+  }
+}
+
+void windows(bool largest, float factor, float* dst, int64_t dst_step, const float* src, int64_t src_step,
+             const int64_t* offsets, int64_t taps, int64_t channels, int64_t pixels) {
+  if (largest)
+    return windows_of<expr::Max>(dst, dst_step, src, src_step, offsets, taps, channels, pixels,
+                                 [](Vec v) { return v; });
+  const Vec f = set1(factor);
+  windows_of<expr::Add>(dst, dst_step, src, src_step, offsets, taps, channels, pixels,
+                        [f](Vec v) { return mul(v, f); });
+}
+
 // Sixteen places folded pairwise, each with the one half of them further on.
 template <int kVectors, class Join>
 TENON_INLINE float fold_places(const Vec (&v)[kVectors], const Join& join) {
@@ -162,7 +203,7 @@ void softmax(float* dst, const float* src, int64_t count) {
 }  // namespace
 
 extern const RowOps row_ops;
-const RowOps row_ops = {binary, unary, scale, blend, fold, softmax};
+const RowOps row_ops = {binary, unary, scale, blend, fold, windows, softmax};
 
 }  // namespace TENON_ISA_NAMESPACE
 }  // namespace tenon::cpu
