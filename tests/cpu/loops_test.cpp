@@ -112,19 +112,23 @@ TEST(Loops, EndsAreTheSmallestAndTheLargest) {
     }
 }
 
-// exp has fused steps, but for portable.
+// exp has fused steps, but for portable. Rows give the same alone and beside others.
 TEST(Loops, SoftmaxIsTheSameForAllWidthsWithFusedSteps) {
+  constexpr int64_t rows = 7, behind = 3;
   for (const int64_t count : kCounts) {
-    const std::vector<float> row = row_of(count, -9, 9);
-    std::vector<float> one(row.size()), other(row.size());
-    row_ops(Isa::fused).softmax(one.data(), row.data(), count);
-    double sum = 0;
-    for (const float x : one) sum += x;
-    EXPECT_NEAR(sum, 1, 1e-5) << count;
+    const int64_t pitch = count + behind;
+    const std::vector<float> all = row_of(rows * pitch, -9, 9);
+    std::vector<float> one(all.size(), 2.f), other(all.size(), 2.f);
+    for (int64_t row = 0; row < rows; ++row) {
+      row_ops(Isa::fused).softmax(one.data() + row * pitch, all.data() + row * pitch, 1, pitch, count);
+      double sum = 0;
+      for (int64_t at = 0; at < count; ++at) sum += one[row * pitch + at];
+      EXPECT_NEAR(sum, 1, 1e-5) << count;
+    }
     for (const Isa isa : sets()) {
       if (isa < Isa::fused) continue;
-      row_ops(isa).softmax(other.data(), row.data(), count);
-      EXPECT_EQ(std::memcmp(one.data(), other.data(), row.size() * sizeof(float)), 0) << isa_name(isa) << " " << count;
+      row_ops(isa).softmax(other.data(), all.data(), rows, pitch, count);
+      EXPECT_EQ(std::memcmp(one.data(), other.data(), one.size() * sizeof(float)), 0) << isa_name(isa) << " " << count;
     }
   }
 }

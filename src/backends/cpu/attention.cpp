@@ -41,25 +41,42 @@ class BlocksStep : public backends::Step {
     blocks_ = std::max<int64_t>(1, (m_ + rows - 1) / rows);
     block_ = (m_ + blocks_ - 1) / blocks_;
     constexpr int64_t most_packed = int64_t{8} << 20;  // floats
-    together_ = std::clamp<int64_t>(most_packed / std::max<int64_t>(1, keys_ + values_), 1, heads_);
+    threads_ = problem.threads;
+    // Where threads get as many heads each, or nearly, each packs its own: they are still in its cache when they are
+    // read.
+    apart_ = heads_ % threads_ == 0 || heads_ >= 8 * threads_;
+    if (apart_) together_ = threads_;
+    else together_ = std::clamp<int64_t>(most_packed / std::max<int64_t>(1, keys_ + values_), 1, heads_);
     packed_ = set_apart(static_cast<size_t>(together_ * (keys_ + values_)) * sizeof(float));
     scores_ = set_apart(static_cast<size_t>(block_ * n_) * sizeof(float));
-    threads_ = problem.threads;
   }
   size_t workspace_bytes() const override { return packed_ + scores_ * static_cast<size_t>(threads_); }
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     auto* packed = reinterpret_cast<float*>(worker.workspace);
+    if (apart_) {
+      int64_t begin, end;
+      worker.share(heads_, begin, end);
+      float* own = packed + worker.id * (keys_ + values_);
+      for (int64_t head = begin; head < end; ++head) {
+        for (int64_t panel = 0; panel < key_panels_ + value_panels_; ++panel) pack(inputs, head, panel, own);
+        for (int64_t block = 0; block < blocks_; ++block) attend(inputs, outputs, head, own, block, scores(worker));
+      }
+      return;
+    }
     for (int64_t head = 0; head < heads_; head += together_) {
       const int64_t count = std::min(together_, heads_ - head);
       if (head > 0) worker.sync();
-      pack(inputs, head, count, packed, worker);
-      worker.sync();
+      const int64_t each = key_panels_ + value_panels_;
       int64_t begin, end;
+      worker.share(count * each, begin, end);
+      for (int64_t unit = begin; unit < end; ++unit)
+        pack(inputs, head + unit / each, unit % each, packed + unit / each * (keys_ + values_));
+      worker.sync();
       worker.share(count * blocks_, begin, end);
       for (int64_t unit = begin; unit < end; ++unit)
         attend(inputs, outputs, head + unit / blocks_, packed + unit / blocks_ * (keys_ + values_), unit % blocks_,
-               reinterpret_cast<float*>(worker.workspace + packed_ + scores_ * static_cast<size_t>(worker.id)));
+               scores(worker));
     }
   }
 
@@ -85,21 +102,19 @@ class BlocksStep : public backends::Step {
     return at;
   }
 
-  void pack(std::byte* const* inputs, int64_t head, int64_t count, float* packed, const Worker& worker) const {
-    const int64_t columns = panel_columns(isa_), each = key_panels_ + value_panels_;
-    int64_t begin, end;
-    worker.share(count * each, begin, end);
-    for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t one = unit / each, panel = unit % each;
-      float* to = packed + one * (keys_ + values_);
-      const float* k = reinterpret_cast<const float*>(inputs[1]) + (head + one) / share_ * n_ * d_;
-      const float* v = reinterpret_cast<const float*>(inputs[2]) + (head + one) / share_ * n_ * e_;
-      if (panel < key_panels_)
-        pack_panel(isa_, k, d_, true, n_, d_, panel * columns, scale_, to + panel * columns * d_);
-      else
-        pack_panel(isa_, v, e_, false, e_, n_, (panel - key_panels_) * columns, 1,
-                   to + keys_ + (panel - key_panels_) * columns * n_);
-    }
+  float* scores(const Worker& worker) const {
+    return reinterpret_cast<float*>(worker.workspace + packed_ + scores_ * static_cast<size_t>(worker.id));
+  }
+
+  /// A panel of the keys of a head or, behind those, of its values, to where the head's begin.
+  void pack(std::byte* const* inputs, int64_t head, int64_t panel, float* to) const {
+    const int64_t columns = panel_columns(isa_);
+    const float* k = reinterpret_cast<const float*>(inputs[1]) + head / share_ * n_ * d_;
+    const float* v = reinterpret_cast<const float*>(inputs[2]) + head / share_ * n_ * e_;
+    if (panel < key_panels_) pack_panel(isa_, k, d_, true, n_, d_, panel * columns, scale_, to + panel * columns * d_);
+    else
+      pack_panel(isa_, v, e_, false, e_, n_, (panel - key_panels_) * columns, 1,
+                 to + keys_ + (panel - key_panels_) * columns * n_);
   }
 
   void attend(std::byte* const* inputs, std::byte* const* outputs, int64_t head, const float* packed, int64_t block,
@@ -110,14 +125,15 @@ class BlocksStep : public backends::Step {
     for (int64_t panel = 0; panel < key_panels_; ++panel)
       multiply_panel(isa_, q, d_, rows, packed + panel * columns * d_, d_, scores + panel * columns, n_,
                      std::min(columns, n_ - panel * columns));
-    for (int64_t row = 0; row < rows; ++row) {
-      float* to = scores + row * n_;
-      if (has_mask_)
-        ops_.binary(expr::Id::Add, to, to, 1, reinterpret_cast<const float*>(inputs[3]) + mask_row(head, first + row),
-                    mask_column_, n_);
-      ops_.softmax(to, to, n_);
-      if (nan_to_zero_)
-        for (int64_t at = 0; at < n_; ++at) to[at] = to[at] == to[at] ? to[at] : 0.f;
+    constexpr int64_t beside = 4;  // rows whose scores are in L1 when they are read again
+    for (int64_t row = 0; row < rows; row += beside) {
+      const int64_t end = std::min(rows, row + beside);
+      for (int64_t at = row; at < end && has_mask_; ++at)
+        ops_.binary(expr::Id::Add, scores + at * n_, scores + at * n_, 1,
+                    reinterpret_cast<const float*>(inputs[3]) + mask_row(head, first + at), mask_column_, n_);
+      ops_.softmax(scores + row * n_, scores + row * n_, end - row, n_, n_);
+      for (int64_t at = row * n_; at < end * n_ && nan_to_zero_; ++at)
+        scores[at] = scores[at] == scores[at] ? scores[at] : 0.f;
     }
     float* y = reinterpret_cast<float*>(outputs[0]) + (head * m_ + first) * e_;
     for (int64_t panel = 0; panel < value_panels_; ++panel)
@@ -128,7 +144,7 @@ class BlocksStep : public backends::Step {
   }
 
   float scale_;
-  bool nan_to_zero_, has_mask_ = false;
+  bool nan_to_zero_, has_mask_ = false, apart_;
   Epilogue epilogue_;
   Isa isa_;
   const RowOps& ops_;

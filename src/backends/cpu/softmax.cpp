@@ -17,11 +17,16 @@ class SoftmaxStep : public backends::Step {
         from_(problem.inputs[0].strides),
         to_(problem.outputs[0].strides),
         rows_(dims_.elements() / dims_.back()),
+        dense_(problem.inputs[0].dense() && problem.outputs[0].dense()),
         ops_(row_ops(isa_for(problem))) {}
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     int64_t begin, end;
     worker.share(rows_, begin, end);
     const size_t outer = dims_.rank() - 1;
+    const int64_t count = dims_[outer];
+    if (dense_)
+      return ops_.softmax(reinterpret_cast<float*>(outputs[0]) + begin * count,
+                          reinterpret_cast<const float*>(inputs[0]) + begin * count, end - begin, count, count);
     Dims index = dims_;
     int64_t from = 0, to = 0, left = begin;
     for (size_t axis = outer; axis-- > 0; left /= dims_[axis]) {
@@ -29,8 +34,8 @@ class SoftmaxStep : public backends::Step {
       from += index[axis] * from_[axis], to += index[axis] * to_[axis];
     }
     for (int64_t row = begin; row < end; ++row) {
-      ops_.softmax(reinterpret_cast<float*>(outputs[0]) + to, reinterpret_cast<const float*>(inputs[0]) + from,
-                   dims_[outer]);
+      ops_.softmax(reinterpret_cast<float*>(outputs[0]) + to, reinterpret_cast<const float*>(inputs[0]) + from, 1,
+                   count, count);
       for (size_t axis = outer; axis-- > 0;) {
         from += from_[axis], to += to_[axis];
         if (++index[axis] < dims_[axis]) break;
@@ -43,6 +48,7 @@ class SoftmaxStep : public backends::Step {
  private:
   Dims dims_, from_, to_;
   int64_t rows_;
+  bool dense_;
   const RowOps& ops_;
 };
 

@@ -337,7 +337,6 @@ void gemv(const DirectPlan& plan, const float* in, const float* residual, float*
 void gemm_panel(const float* a, int64_t lda, int64_t m, const float* panel, int64_t k, const float* bias, float* c,
                 int64_t ldc, int columns) {
   const int64_t tiles = (m + kTilePixels - 1) / kTilePixels;
-  const Epilogue none = normalised({});
   for (int64_t t = 0; t < tiles; ++t) {
     const int64_t first = m * t / tiles;
     with_rows(static_cast<int>(m * (t + 1) / tiles - first), [&]<int R>() __attribute__((always_inline)) {
@@ -353,10 +352,12 @@ void gemm_panel(const float* a, int64_t lda, int64_t m, const float* panel, int6
         sums.store_to(c + first * ldc, ldc);
         return;
       }
-      alignas(64) float scratch[R * kBlock];
-      sums.store_to(scratch, kBlock);
+      TENON_UNROLL
       for (int i = 0; i < R; ++i) {
-        finish_pixel<expr::Clip>(scratch + i * kBlock, columns, none, nullptr, c + (first + i) * ldc);
+        float* to = c + (first + i) * ldc;
+        if (columns >= kLanes) store(to, sums.v[i][0]);
+        else store_n(to, sums.v[i][0], columns);
+        if (columns > kLanes) store_n(to + kLanes, sums.v[i][1], columns - kLanes);
       }
     });
   }

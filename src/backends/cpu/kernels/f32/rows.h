@@ -23,8 +23,8 @@ struct RowOps {
   // `src_step` apart; sums are multiplied by `factor`. The taps of a window pass by in their order.
   void (*windows)(bool largest, float factor, float* dst, int64_t dst_step, const float* src, int64_t src_step,
                   const int64_t* offsets, int64_t taps, int64_t channels, int64_t pixels);
-  // exp(src - max) / sum over the row
-  void (*softmax)(float* dst, const float* src, int64_t count);
+  // exp(src - max) / sum over each row; rows begin `pitch` floats apart
+  void (*softmax)(float* dst, const float* src, int64_t rows, int64_t pitch, int64_t count);
 };
 
 const RowOps& row_ops(Isa isa);

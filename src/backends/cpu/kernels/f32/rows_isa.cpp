@@ -164,40 +164,73 @@ TENON_INLINE float fold_places(const Vec (&v)[kVectors], const Join& join) {
   return _mm_cvtss_f32(join(four, _mm_shuffle_ps(four, four, 1)));
 }
 
-// Sixteen sums side by side on every instruction set, added up pairwise, so that all give the same bits.
-void softmax(float* dst, const float* src, int64_t count) {
+// All bits of the first n lanes, and of those behind them.
+alignas(64) const int32_t kLaneBits[48] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
+                                           0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,
+                                           -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+TENON_INLINE Vec first_lanes(int n) { return load(reinterpret_cast<const float*>(kLaneBits + 16 - n)); }
+TENON_INLINE Vec lanes_behind(int n) { return load(reinterpret_cast<const float*>(kLaneBits + 32 - n)); }
+
+// Sixteen sums side by side on every instruction set, added up pairwise, so that all give the same bits. Several rows
+// at once, as each of them is a chain of steps that wait for one another.
+template <int kRows>
+TENON_INLINE void softmax_of(float* dst, const float* src, int64_t pitch, int64_t count) {
   constexpr int kPlaces = 16, kVectors = kPlaces / kLanes;
-  // Calls f(vector of places, first element, how many).
+  // Calls f(row, vector of places, first element, how many).
   const auto each = [&](const auto& f) __attribute__((always_inline)) {
-    for (int64_t at = 0; at < count; at += kPlaces) {
+    int64_t at = 0;
+    for (; at + kPlaces <= count; at += kPlaces) {
       TENON_UNROLL
       for (int i = 0; i < kVectors; ++i) {
-        const int64_t left = count - at - i * kLanes;
-        if (left > 0) f(i, at + i * kLanes, left < kLanes ? (int)left : kLanes);
+        TENON_UNROLL
+        for (int row = 0; row < kRows; ++row) f(row, i, at + i * kLanes, kLanes);
       }
     }
+    TENON_UNROLL
+    for (int i = 0; i < kVectors; ++i) {
+      const int64_t left = count - at - i * kLanes;
+      TENON_UNROLL
+      for (int row = 0; row < kRows && left > 0; ++row)
+        f(row, i, at + i * kLanes, left < kLanes ? (int)left : kLanes);
+    }
   };
-  const auto part = [&](const float* p, int n, float behind) __attribute__((always_inline)) {
-    if (n == kLanes) return load(p);
-    alignas(64) float lanes[kLanes];
-    store(lanes, set1(behind));
-    store_n(lanes, load_n(p, n), n);
-    return load(lanes);
+  const auto part = [&](const float* p, int n, Vec behind) __attribute__((always_inline)) {
+    return n == kLanes ? load(p) : bit_or(load_n(p, n), bit_and(behind, lanes_behind(n)));
   };
-  Vec v[kVectors];
+  Vec v[kRows][kVectors], first[kRows], top[kRows];
   TENON_UNROLL
-  for (int i = 0; i < kVectors; ++i) v[i] = set1(src[0]);
-  each([&](int i, int64_t at, int n) __attribute__((always_inline)) { v[i] = max(v[i], part(src + at, n, src[0])); });
-  const Vec top = set1(fold_places(v, [](auto a, auto b) { return a > b ? a : b; }));
-  TENON_UNROLL
-  for (int i = 0; i < kVectors; ++i) v[i] = zero();
-  each([&](int i, int64_t at, int n) __attribute__((always_inline)) {
-    const Vec x = exp(sub(part(src + at, n, -kInfinity), top));
-    if (n == kLanes) store(dst + at, x);
-    else store_n(dst + at, x, n);
-    v[i] = add(v[i], n == kLanes ? x : part(dst + at, n, 0));
+  for (int row = 0; row < kRows; ++row) {
+    first[row] = set1(src[row * pitch]);
+    TENON_UNROLL
+    for (int i = 0; i < kVectors; ++i) v[row][i] = first[row];
+  }
+  each([&](int row, int i, int64_t at, int n) __attribute__((always_inline)) {
+    v[row][i] = max(v[row][i], part(src + row * pitch + at, n, first[row]));
   });
-  scale(dst, 1.f / fold_places(v, [](auto a, auto b) { return a + b; }), count);
+  TENON_UNROLL
+  for (int row = 0; row < kRows; ++row) {
+    top[row] = set1(fold_places(v[row], [](auto a, auto b) { return a > b ? a : b; }));
+    TENON_UNROLL
+    for (int i = 0; i < kVectors; ++i) v[row][i] = zero();
+  }
+  const Vec none = set1(-kInfinity);
+  each([&](int row, int i, int64_t at, int n) __attribute__((always_inline)) {
+    const Vec x = exp(sub(part(src + row * pitch + at, n, none), top[row]));
+    float* to = dst + row * pitch + at;
+    if (n == kLanes) store(to, x);
+    else store_n(to, x, n);
+    v[row][i] = add(v[row][i], n == kLanes ? x : bit_and(x, first_lanes(n)));
+  });
+  TENON_UNROLL
+  for (int row = 0; row < kRows; ++row)
+    scale(dst + row * pitch, 1.f / fold_places(v[row], [](auto a, auto b) { return a + b; }), count);
+}
+
+void softmax(float* dst, const float* src, int64_t rows, int64_t pitch, int64_t count) {
+  constexpr int kRows = kLanes == 16 ? 4 : 2;
+  int64_t row = 0;
+  for (; row + kRows <= rows; row += kRows) softmax_of<kRows>(dst + row * pitch, src + row * pitch, pitch, count);
+  for (; row < rows; ++row) softmax_of<1>(dst + row * pitch, src + row * pitch, pitch, count);
 }
 
 }  // namespace
