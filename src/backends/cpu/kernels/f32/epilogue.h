@@ -64,6 +64,13 @@ static TENON_INLINE void finish_pixel(const float* sums, int channels, const Epi
   }
 }
 
+// Whether places follow each other `step` apart.
+static TENON_INLINE bool are_beside(const int64_t* at, int count, int step) {
+  bool beside = true;
+  for (int i = 1; i < count; ++i) beside &= at[i] == at[0] + i * step;
+  return beside;
+}
+
 // The same for `pixels` rows of kBlock sums; out and residual of row i start at out_at[i] and residual_at[i].
 [[maybe_unused]] static __attribute__((noinline)) void finish_tile(const float* sums, int pixels, int channels,
                                                                    const Epilogue& e, const float* residual,
@@ -78,6 +85,16 @@ static TENON_INLINE void finish_pixel(const float* sums, int channels, const Epi
         store(out + out_at[i] + kLanes, b);
       }
       return;
+    }
+    // Pixels of few channels that lie side by side share vectors.
+    constexpr int kFew = kLanes / 2;
+    const bool adds = e.residual != Residual::none;
+    if (channels <= kFew && pixels <= kTilePixels && are_beside(out_at, pixels, channels) &&
+        (!adds || are_beside(residual_at, pixels, channels))) {
+      alignas(64) float beside[kTilePixels * kFew + kLanes];
+      for (int i = 0; i < pixels; ++i) store(beside + i * channels, load(sums + i * kBlock));
+      return finish_pixel<Act>(beside, pixels * channels, e, adds ? residual + residual_at[0] : residual,
+                               out + out_at[0]);
     }
     for (int i = 0; i < pixels; ++i) {
       finish_pixel<Act>(sums + i * kBlock, channels, e, residual + (e.residual != Residual::none ? residual_at[i] : 0),
