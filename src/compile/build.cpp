@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/noise.h"
 #include "base/open_file.h"
+#include "base/pages.h"
 #include "base/thread_pool.h"
 #include "compile/rank.h"
 #include "compile/tune.h"
@@ -143,6 +144,13 @@ void warn_of(const plan::TimingCache& cache, const BuildOptions& options) {
   if (!cache.why_not().empty()) options.logger.log(Severity::warning, "times are not kept: " + cache.why_not());
 }
 
+/// What passes read of the model's file; where it is mapped in large pages, a few bytes hold much.
+void release_constants(const ir::Graph& graph) {
+  for (const ir::Value& value : graph.values)
+    if (value.is_constant() && value.dtype != DType::string && value.dtype != DType::sequence)
+      release_pages(value.constant.data(), value.constant.bytes());
+}
+
 /// The whole compiler: import, optimise, quantise, plan, tune.
 plan::Plan compiled(const Import& import, const BuildOptions& given) {
   BuildOptions options = given;
@@ -176,6 +184,7 @@ plan::Plan compiled(const Import& import, const BuildOptions& given) {
   // Sums of weights as different as those of branches round badly to integers.
   if (quantises || options.precision == Precision::best) skip.push_back("merge_branches");
   tracker.note(passes::optimise(plan.graph, skip));
+  release_constants(plan.graph);
 
   plan.threads = options.threads > 0 ? options.threads : usable_cores();
   if (options.weights != Weights::given) {

@@ -2,6 +2,7 @@
 #include "onnx/import.h"
 
 #include "base/file.h"
+#include "base/pages.h"
 #include "onnx/convert.h"
 #include "onnx/importer.h"
 #include "onnx/sniff.h"
@@ -113,6 +114,8 @@ ir::Graph import(Bytes bytes, const std::shared_ptr<ExternalData>& external, con
   try {
     ir::Graph graph = graph_of(bytes, external, name, file ? file : std::move(keep), options);
     check(files());
+    // Where the system maps a file in large pages, a few bytes that were read hold much.
+    for (const auto& one : files()) release_pages(one->bytes().data(), one->bytes().size());
     if (options.files)
       for (const auto& one : files()) options.files->push_back(one);
     return graph;
