@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <utility>
+#include <vector>
 
 namespace tenon::cpu {
 
@@ -26,10 +28,31 @@ std::shared_ptr<std::byte> map_stretch(size_t size) {
   return {reinterpret_cast<std::byte*>(begin), [size](std::byte* p) { munmap(p, size); }};
 }
 
-struct Current {
-  std::mutex mutex;
-  std::weak_ptr<std::byte> stretch;
+// A stretch that somebody holds, and how much of it is taken.
+struct Stretch {
+  std::weak_ptr<std::byte> memory;
   size_t used = 0;
+};
+
+struct Stretches {
+  std::mutex mutex;
+  std::vector<Stretch> all;
+
+  // The first that has room, or a new one: a part of a large page that is left at its end is resident like the rest.
+  std::shared_ptr<std::byte> with_room(size_t size, size_t& at) {
+    std::erase_if(all, [](const Stretch& one) { return one.memory.expired(); });
+    for (Stretch& one : all) {
+      std::shared_ptr<std::byte> memory = one.used + size <= kStretch ? one.memory.lock() : nullptr;
+      if (!memory) continue;
+      at = one.used;
+      one.used += size;
+      return memory;
+    }
+    std::shared_ptr<std::byte> memory = map_stretch(kStretch);
+    all.push_back({memory, size});
+    at = 0;
+    return memory;
+  }
 };
 
 // Those that have no neighbour in them.
@@ -42,21 +65,12 @@ void give_back(std::byte* data, size_t size) {
 }  // namespace
 
 PackedBytes::PackedBytes(size_t size) : size_(size) {
-  static Current current;
+  static Stretches stretches;
   const size_t whole = (size + kLine - 1) / kLine * kLine;
-  const std::lock_guard lock(current.mutex);
-  std::shared_ptr<std::byte> stretch = current.stretch.lock();
-  size_t at = stretch ? current.used : 0;
-  if (whole > kStretch / 2) {
-    stretch = map_stretch((whole + kPage - 1) / kPage * kPage);
-    at = 0;
-  } else {
-    if (!stretch || at + whole > kStretch) {
-      current.stretch = stretch = map_stretch(kStretch);
-      at = 0;
-    }
-    current.used = at + whole;
-  }
+  const std::lock_guard lock(stretches.mutex);
+  size_t at = 0;
+  std::shared_ptr<std::byte> stretch =
+      whole > kStretch / 2 ? map_stretch((whole + kPage - 1) / kPage * kPage) : stretches.with_room(whole, at);
   data_ = stretch.get() + at;
   stretch_ = {data_, [stretch = std::move(stretch), whole](std::byte* p) {
                 // A stretch that nobody else holds goes as a whole.
