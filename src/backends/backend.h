@@ -136,6 +136,10 @@ class Backend {
   /// How it runs a node whose bodies are these schedules, as steps; "" where it does not.
   virtual std::string choose_blocks(const Problem&, const std::vector<Schedule>&, const Device&) const { return {}; }
   virtual std::vector<Refusal> refusals(const Problem& problem, const Device& device) const = 0;
+  /// The form in which the tactic packs the problem's weights; nullopt where it packs none, or that is not known.
+  virtual std::optional<WeightCache::Form> form(const Problem&, const std::string& tactic) const {
+    return (void)tactic, std::nullopt;
+  }
   /// Names of its kernels for an op, best guess first; none where only the reference runs it.
   virtual std::vector<std::string> kernels(const std::string& op) const = 0;
 

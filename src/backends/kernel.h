@@ -7,6 +7,7 @@
 
 #include "backends/problem.h"
 #include "backends/reason.h"
+#include "backends/weight_cache.h"
 #include "base/worker.h"
 
 /// Kernels that run on the host: they answer for a problem, and make a step from it. Other backends fall back on them.
@@ -51,6 +52,8 @@ struct Kernel {
   const char* family = "";
   bool finds = false;     // makes a FindingStep: of the output it is told the element type alone
   const char* file = "";  // that registers it
+  /// What its step packs, of kernels that may be told to share it; null: not known.
+  WeightCache::Form (*form)(const Problem&) = nullptr;
 };
 
 struct KernelRegistrar {

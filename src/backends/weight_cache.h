@@ -14,6 +14,12 @@ class WeightCache {
   /// All that a packed form depends on: the memory of the constant, what packs it, and the numbers it goes by.
   using Key = std::array<int64_t, 10>;
 
+  /// A packed form, before anybody has packed it.
+  struct Form {
+    Key key;
+    size_t bytes;
+  };
+
   /// What is held under `key`, else what `make` gives; given up when nobody holds it any more. Who holds it must hold
   /// the constant, too.
   template <class Make>

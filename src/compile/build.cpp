@@ -13,6 +13,7 @@
 #include "base/open_file.h"
 #include "base/pages.h"
 #include "base/thread_pool.h"
+#include "compile/packed_forms.h"
 #include "compile/rank.h"
 #include "compile/tune.h"
 #include "engine/engine.h"
@@ -210,6 +211,7 @@ plan::Plan compiled(const Import& import, const BuildOptions& given) {
         cache.add(one.records);
       });
     cache.add(plan.records);
+    for_each_profile(plan, [&] { compile::choose_packed_forms(plan); });
   }
   tune.warn();
   for_each_profile(plan, [&] { compile::rank(plan, cache, options.budget_seconds, options.progress); });
@@ -238,6 +240,7 @@ plan::Plan retuned(const Engine& engine, const BuildOptions& options) {
   for_each_profile(plan, [&] { tune(plan); });
   tune.warn();
   cache.add(plan.records);
+  if (!is_quantised(plan.goal.precision)) for_each_profile(plan, [&] { compile::choose_packed_forms(plan); });
   for_each_profile(plan, [&] { compile::rank(plan, cache, options.budget_seconds, options.progress); });
   return plan;
 }

@@ -17,6 +17,7 @@ namespace {
 
 using backends::StreamExecutable;
 using plan::Branches;
+using plan::prefer;
 using Wall = std::chrono::steady_clock;
 constexpr double gain = 0.998;             // of the whole network's time, for a change
 constexpr double nearly = 1.15;            // times the best alone, for a tactic that is tried
@@ -27,18 +28,6 @@ constexpr double most_seconds = 5;
 double median(std::vector<double> times) {
   std::nth_element(times.begin(), times.begin() + static_cast<int64_t>(times.size() / 2), times.end());
   return times[times.size() / 2];
-}
-
-/// A step's record with another of its candidates in front.
-void prefer(plan::Record& record, const std::string& kernel) {
-  const auto found = std::find_if(record.candidates.begin(), record.candidates.end(),
-                                  [&](const plan::Candidate& candidate) { return candidate.kernel == kernel; });
-  if (found == record.candidates.end()) return;
-  std::swap(record.kernel, found->kernel);
-  std::swap(record.microseconds, found->microseconds);
-  std::swap(record.source, found->source);
-  std::sort(record.candidates.begin(), record.candidates.end(),
-            [](const plan::Candidate& a, const plan::Candidate& b) { return a.microseconds < b.microseconds; });
 }
 
 /// What was ranked with the kernels as they are; nothing where they were others.

@@ -35,6 +35,17 @@ Records without_groups(Records records) {
   return records;
 }
 
+void prefer(Record& record, const std::string& kernel) {
+  const auto found = std::find_if(record.candidates.begin(), record.candidates.end(),
+                                  [&](const Candidate& candidate) { return candidate.kernel == kernel; });
+  if (found == record.candidates.end()) return;
+  std::swap(record.kernel, found->kernel);
+  std::swap(record.microseconds, found->microseconds);
+  std::swap(record.source, found->source);
+  std::sort(record.candidates.begin(), record.candidates.end(),
+            [](const Candidate& a, const Candidate& b) { return a.microseconds < b.microseconds; });
+}
+
 Record record_of(std::vector<Candidate> timed) {
   TENON_CHECK(!timed.empty(), "nothing was timed");
   std::stable_sort(timed.begin(), timed.end(),

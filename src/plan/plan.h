@@ -99,6 +99,8 @@ std::string network_key(const std::vector<std::string>& keys);
 inline constexpr const char* concurrent = "concurrent";
 inline constexpr const char* sequential = "sequential";
 
+/// A step's record with another of its candidates in front.
+void prefer(Record& record, const std::string& kernel);
 /// The record of what was timed: the fastest of all, and the others.
 Record record_of(std::vector<Candidate> timed);
 

@@ -133,6 +133,11 @@ class CpuBackend : public backends::Backend {
     return list;
   }
 
+  std::optional<backends::WeightCache::Form> form(const Problem& problem, const std::string& tactic) const override {
+    const backends::Kernel& kernel = backends::kernel_for(problem, tactic);
+    return kernel.form ? std::optional(kernel.form(problem)) : std::nullopt;
+  }
+
   std::vector<std::string> kernels(const std::string& op) const override {
     std::vector<std::string> names;
     for (const backends::Kernel* kernel : backends::kernels_for(op))

@@ -201,6 +201,18 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
   return std::make_unique<ConvStep>(*conv_tactic_named(problem, name), problem, node, shape);
 }
 
+template <const char* const& name>
+backends::WeightCache::Form form_packed(const Problem& problem) {
+  ConvShape shape{};
+  conv_shape_of(problem, shape);
+  return form_of(problem.inputs[1].constant.data(), order_of(problem), *conv_tactic_named(problem, name), shape);
+}
+
+template <const char* const& name>
+backends::Kernel conv_kernel(int priority, const char* family) {
+  return {"Conv", name, priority, refuses<name>, make<name>, family, false, "", form_packed<name>};
+}
+
 constexpr const char* direct = "direct";
 constexpr const char* winograd4 = "winograd4";
 constexpr const char* winograd2 = "winograd2";
@@ -209,19 +221,14 @@ constexpr const char* stem = "stem";
 constexpr const char* gemv = "gemv";
 constexpr const char* bf16_dot = "bf16_dot";
 constexpr const char* bf16_tiles = "bf16_tiles";
-const backends::KernelRegistrar register_direct({"Conv", direct, 1, refuses<direct>, make<direct>, "direct"});
-const backends::KernelRegistrar register_winograd4({"Conv", winograd4, 3, refuses<winograd4>, make<winograd4>,
-                                                    "winograd"});
-const backends::KernelRegistrar register_winograd2({"Conv", winograd2, 2, refuses<winograd2>, make<winograd2>,
-                                                    "winograd"});
-const backends::KernelRegistrar register_depthwise({"Conv", depthwise, 4, refuses<depthwise>, make<depthwise>,
-                                                    "depthwise"});
-const backends::KernelRegistrar register_stem({"Conv", stem, 4, refuses<stem>, make<stem>, "stem"});
-const backends::KernelRegistrar register_gemv({"Conv", gemv, 0, refuses<gemv>, make<gemv>, "direct"});
-const backends::KernelRegistrar register_bf16_dot({"Conv", bf16_dot, 5, refuses<bf16_dot>, make<bf16_dot>,
-                                                   "bf16 bf16_dots"});
-const backends::KernelRegistrar register_bf16_tiles({"Conv", bf16_tiles, 6, refuses<bf16_tiles>, make<bf16_tiles>,
-                                                     "bf16 bf16_tiles"});
+const backends::KernelRegistrar register_direct(conv_kernel<direct>(1, "direct"));
+const backends::KernelRegistrar register_winograd4(conv_kernel<winograd4>(3, "winograd"));
+const backends::KernelRegistrar register_winograd2(conv_kernel<winograd2>(2, "winograd"));
+const backends::KernelRegistrar register_depthwise(conv_kernel<depthwise>(4, "depthwise"));
+const backends::KernelRegistrar register_stem(conv_kernel<stem>(4, "stem"));
+const backends::KernelRegistrar register_gemv(conv_kernel<gemv>(0, "direct"));
+const backends::KernelRegistrar register_bf16_dot(conv_kernel<bf16_dot>(5, "bf16 bf16_dots"));
+const backends::KernelRegistrar register_bf16_tiles(conv_kernel<bf16_tiles>(6, "bf16 bf16_tiles"));
 
 }  // namespace
 }  // namespace tenon::cpu
