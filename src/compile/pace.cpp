@@ -67,6 +67,7 @@ bool Pace::report(const std::string& stage, double done, double own_left) {
       part.done = so_far;
       part.spent += std::exchange(part.open, 0);
     }
+    part.own_end = own_left < 0 ? -1 : last_ + own_left;
   }
   return !told_ || told_(stage, done, left());
 }
@@ -96,6 +97,10 @@ double Pace::left() {
   double sum = 0;
   for (const auto& [name, part] : parts_) {
     if (part.items <= part.done) continue;
+    if (scopes_.empty() && name == stage_ && part.own_end >= 0) {
+      sum += std::max(0.0, part.own_end - last_);
+      continue;
+    }
     const double item = item_of(part);
     if (item < 0) return -1;
     const double rest = std::max(0.0, (part.items - part.done) * item - part.open);

@@ -39,9 +39,9 @@ class Pace {
     double items_;
   };
 
-  /// A stage, how far it is, 0 to 1, and what it expects itself (below 0: it does not know). Where a part is called so,
-  /// and no scope lives, that part has got so far, and the one before it is over; in a scope the item takes what the
-  /// stage expects at least. False where the user cancels.
+  /// A stage, how far it is, 0 to 1, and what it expects itself (below 0: it does not know). Where a part is called
+  /// so, and no scope lives, that part has got so far, the one before it is over, and what the stage expects is what is
+  /// left of it; in a scope the item takes that at least. False where the user cancels.
   bool report(const std::string& stage, double done, double own_left = -1);
   /// The same as a function; it must not outlive this.
   Progress progress();
@@ -56,6 +56,7 @@ class Pace {
   struct Part {
     double items = 0, cost = 1, done = 0, seconds = -1;
     double spent = 0, open = 0;  // seconds on what is done, and since
+    double own_end = -1;         // when it is over, as its stage said last; below 0: it did not
     std::string like;
   };
   /// Time since the last call goes to the part that is being done.

@@ -9,6 +9,7 @@
 
 #include "backends/backend.h"
 #include "compile/measure.h"
+#include "compile/tuning_left.h"
 #include "passes/groups.h"
 #include "plan/blocks.h"
 #include "plan/rest.h"
@@ -43,6 +44,7 @@ struct Entry {
   Sources open;                      // those that are to be timed
   Record known;                      // of the others
   Unfused unfused;
+  double work = 1;  // of a tactic: nodes that it runs
 };
 
 /// With each kernel's least time of both; one that is sound counts before one that was disturbed.
@@ -97,10 +99,10 @@ class Tuner {
     for_each_node([&](ir::NodeId id) {
       if (!enter_blocks(id)) enter(problem_of(id), {});
     });
-    time_entries();
-    // With the best kernel of each node known, one step in the place of several may be faster still.
     const std::vector<passes::Group> groups = passes::groups_of(graph_, backend_.groups());
     const ir::Graph fused = passes::with_groups(graph_, groups);
+    time_entries(groups.empty() ? 0 : work_of_groups(fused));
+    // With the best kernel of each node known, one step in the place of several may be faster still.
     if (!groups.empty()) enter_groups(groups, fused);
     time_entries();
   }
@@ -148,6 +150,7 @@ class Tuner {
       with_vendors.vendor = true;
       known = joined(known_of(backend_.key(with_vendors, &plan_.device), sources), known);
     }
+    entry.work = static_cast<double>(std::max<size_t>(1, entry.unfused.keys.size()));
     entry.problem = std::move(problem);
     add(std::move(entry), sources, std::move(known));
   }
@@ -199,20 +202,24 @@ class Tuner {
   }
 
   /// What was entered, as far as time allows. A moment in which another has a core may last longer than all rounds of
-  /// an entry: all are timed again behind the last.
-  void time_entries() {
+  /// an entry: all are timed again behind the last. `later`: work that will be entered behind these.
+  void time_entries(double later = 0) {
     if (!entries_.empty() && budget_seconds_ != 0) {
-      if (can_.compiles) report("compile", 0);
+      if (can_.compiles) report("compile", -1);
       std::vector<const Problem*> problems;
       for (const Entry& entry : entries_) problems.push_back(&entry.problem);
       timer_->prepare(problems);
-      again_.assign(entries_.size(), -1);
+      std::vector<double> work;
+      for (const Entry& entry : entries_) work.push_back(static_cast<double>(entry.open.size()) * entry.work);
+      left_.begin(std::move(work)), left_.expect_later(later);
       for (int round = 0; round < policy_.rounds + more_rounds; ++round)
         for (size_t at = 0; at < entries_.size(); ++at) {
           if (!is_open(entries_[at], round)) continue;
-          report("tune", units_ > 0 ? units_ / (units_ + units_left(round, at)) : 0);
+          report("tune", left_.left(round, at));
+          const auto begin = Clock::now();
           time(entries_[at], round);
-          if (round == 0) again_[at] = tactics_again(entries_[at]);
+          left_.timed(at, round, seconds_since(begin), entries_[at].work * tactics_again(entries_[at]),
+                      entries_[at].work * disturbed_tactics(entries_[at]));
         }
     }
     entries_.clear();
@@ -226,23 +233,29 @@ class Tuner {
     return count == 1 && entry.open.size() > 1 ? 0 : count;
   }
 
-  /// Timings of a tactic that are still to come from an entry of a round on; of those whose later rounds are not known
-  /// yet as many as of those that are.
-  double units_left(int round, size_t next) const {
-    constexpr double usual_again = 0.3;
-    double once = 0, again = 0, left = 0;
-    for (size_t at = 0; at < entries_.size(); ++at)
-      if (again_[at] >= 0) once += static_cast<double>(entries_[at].open.size()), again += again_[at];
-    const double share = once > 0 ? again / once : usual_again;
-    for (size_t at = 0; at < entries_.size(); ++at) {
-      const auto all = static_cast<double>(entries_[at].open.size());
-      const double later = again_[at] >= 0 ? again_[at] : share * all;
-      const int rounds = policy_.rounds - 1 - round + (round > 0 && at >= next ? 1 : 0);
-      if (round == 0 && at >= next) left += all;
-      if (round < policy_.rounds) left += rounds * later;
-      else if (at >= next && is_open(entries_[at], round)) left += 1;
+  double disturbed_tactics(const Entry& entry) const {
+    const auto record = plan_.records.find(entry.key);
+    if (record == plan_.records.end()) return 0;
+    const std::vector<Candidate> timed = timed_of(record->second);
+    return static_cast<double>(
+        std::count_if(timed.begin(), timed.end(), [&](const Candidate& one) { return is_disturbed(entry, one); }));
+  }
+
+  /// Of the tactics of groups that are not known: each runs all members.
+  double work_of_groups(const ir::Graph& fused) const {
+    if (entries_.empty()) return 0;
+    const plan::Layout layout = plan::lay_out(fused, false, can_.host_memory);
+    std::set<std::string> keys;
+    double work = 0;
+    for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(fused.nodes.size()); ++id) {
+      if (!fused.node(id).members) continue;
+      const Problem problem = plan::problem_of(fused, id, layout, plan_.threads, plan_);
+      const std::string key = backend_.key(problem, &plan_.device);
+      if (known_.count(key) || !keys.insert(key).second) continue;
+      const size_t tactics = backend_.tactics(problem, plan_.device).size() + timer_->times_members();
+      work += static_cast<double>(tactics * fused.node(id).members->nodes.size());
     }
-    return left;
+    return work;
   }
 
   bool is_open(const Entry& entry, int round) const {
@@ -282,7 +295,6 @@ class Tuner {
     if (tactics.empty() || (round > 0 && tactics.size() == 1 && entry.open.size() > 1 &&
                             !has_disturbed(entry, plan_.records.at(entry.key))))
       return;
-    units_ += static_cast<double>(tactics.size());
     timer_->set_members(entry.unfused.members);
     const std::vector<size_t> ready = timer_->begin(entry.problem, tactics);
     std::vector<Candidate> timed;
@@ -304,9 +316,10 @@ class Tuner {
                   {.where = "node " + entry.problem.node->label(), .why = entry.key});
   }
 
-  void report(const char* stage, double done) const {
+  /// `left`: seconds; below 0: not known.
+  void report(const char* stage, double left) const {
     const double spent = seconds_since(begin_);
-    if (progress_ && !progress_(stage, done, done > 0 ? spent / done - spent : -1))
+    if (progress_ && !progress_(stage, left < 0 ? 0 : spent / (spent + left), left))
       throw Error(Code::usage, "the build was cancelled");
   }
 
@@ -323,9 +336,8 @@ class Tuner {
   plan::Layout layout_;
   std::vector<plan::Blocks> blocks_;  // whose problems were entered
   std::vector<Entry> entries_;
-  std::set<std::string> keys_;                          // of all entries so far
-  std::vector<double> again_;                           // tactics_again by entry; below 0: not timed yet
-  double units_ = 0;                                    // timings of a tactic so far
+  std::set<std::string> keys_;  // of all entries so far
+  TuningLeft left_{policy_.rounds, more_rounds};
   std::map<std::string, std::set<std::string>> timed_;  // tactics, by key
 };
 
