@@ -27,6 +27,18 @@ void warn_of_floats(const BuildOptions& options, Precision precision, const std:
                                             "; the engine is " + std::string(name(precision)));
 }
 
+/// What can be calibrated and timed: the graph, or what comes before sizes that data decide, as those behind NMS, where
+/// that has layers for INT8.
+ir::Graph fixed_part(const ir::Graph& graph, const Shapes& shapes) {
+  const ir::Graph concrete = plan::concretise(graph, shapes);
+  if (plan::is_static(concrete)) return graph;
+  ir::Graph part = plan::planned_part(concrete);
+  const bool has_anchor = std::any_of(part.nodes.begin(), part.nodes.end(), [&](const ir::Node& node) {
+    return quant::role_of(part, node) == quant::Role::anchor;
+  });
+  return has_anchor ? part : graph;
+}
+
 class Int8Build {
  public:
   explicit Int8Build(const Int8Task& task)
@@ -35,9 +47,10 @@ class Int8Build {
         options_(task.options),
         can_(backends::backend(base_.device).capabilities(base_.device)),
         exact_(base_),
-        floats_(base_) {
+        floats_(base_),
+        part_(fixed_part(base_.graph, options_.shapes)) {
     may_measure_ = options_.objective != Objective::size && options_.budget_seconds != 0 &&
-                   plan::is_static(plan::concretise(base_.graph, options_.shapes));
+                   plan::is_static(plan::concretise(part_, options_.shapes));
     exact_.goal.precision = Precision::fp32;
     floats_.goal.precision = may_round() ? Precision::bf16 : can_.floats;
     floats_.goal.rounds_to_bf16 = may_round();
@@ -62,7 +75,7 @@ class Int8Build {
     pace_.expect({.judged = options_.judge != nullptr,
                   .chosen = options_.calibration.method == CalibrationMethod::automatic && !is_float8(),
                   .reconstructs = options_.calibration.reconstruct,
-                  .groups = static_cast<double>(quant::structure_of(base_.graph).groups),
+                  .groups = static_cast<double>(quant::structure_of(part_).groups),
                   .samples = all > 0 ? static_cast<double>(count > 0 ? std::min(all, count) : all) : usual_samples});
   }
 
@@ -132,7 +145,7 @@ class Int8Build {
     }
     setting.names = quant::same_tensors(base_.graph, task_.imported);
     if (options_.judge) setting.prefer = [&](const std::vector<Scaling>& all) { return preferred(all); };
-    quant::Recipe recipe = calibrate(base_.graph, *options_.calibrator, setting);
+    quant::Recipe recipe = calibrate(part_, *options_.calibrator, setting);
     return is_float8() ? quant::float8_part(base_.graph, recipe) : recipe;
   }
 
@@ -244,6 +257,7 @@ class Int8Build {
   const BuildOptions& options_;
   const backends::Capabilities can_;
   plan::Plan exact_, floats_;  // FP32, and of 16 bits where layers beside INT8 may be
+  const ir::Graph part_;       // that calibration sees
   bool may_measure_ = false, measures_ = false;
   std::map<std::string, double> rounding_;  // microseconds that anchors save in bf16; none: they may not be
   quant::Recipe recipe_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "backends/backend.h"
@@ -34,14 +35,25 @@ class Parts {
   std::map<std::string, std::string> parent_;
 };
 
+/// What comes before sizes that data decide, where some do: what is behind them takes as long either way.
+std::optional<plan::Plan> timed_part(const plan::Plan& plan) {
+  const ir::Graph concrete = plan::concretise(plan.graph, plan.shapes);
+  if (plan::is_static(concrete)) return std::nullopt;
+  plan::Plan part = plan;
+  part.graph = plan::planned_part(concrete);
+  return part;
+}
+
 /// A bound plan with the least time seen of each step.
 struct Runner {
+  std::optional<plan::Plan> part;
   runtime::Program program;
   std::vector<Tensor> inputs;
   std::vector<LayerTime> steps;
   std::vector<double> runs;  // of the whole on a GPU, in microseconds
 
-  Runner(const plan::Plan& plan, ThreadPool& thread_pool) : program(plan, plan.shapes, thread_pool) {
+  Runner(const plan::Plan& plan, ThreadPool& thread_pool)
+      : part(timed_part(plan)), program(part ? *part : plan, plan.shapes, thread_pool) {
     for (const ir::ValueId id : program.graph().inputs) {
       const ir::Value& value = program.graph().value(id);
       Dims dims;

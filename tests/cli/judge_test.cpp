@@ -143,6 +143,22 @@ TEST(judge, is_asked_without_a_wish_where_there_is_data_and_time) {
   EXPECT_EQ(test::run_tenon(one.folder, words).out.find("below fp32"), std::string::npos);
 }
 
+TEST(judge, calibrates_what_comes_before_sizes_that_data_decide) {
+  const Case one(test::model(test::input("x", {-1, 3, 8, 8}) + test::random_weights("w1", {4, 3, 3, 3}, 1) +
+                             test::random_weights("w2", {4, 4, 1, 1}, 2) +
+                             test::node("stem", "Conv", {"x", "w1"}, {"a"}, test::integers("pads", {1, 1, 1, 1})) +
+                             test::node("act", "Relu", {"a"}, {"b"}) + test::node("point", "Conv", {"b", "w2"}, {"c"}) +
+                             test::node("end", "Relu", {"c"}, {"y"}) + test::node("where", "NonZero", {"y"}, {"n"}) +
+                             test::output("y") + test::output("n")));
+  for (const char* budget : {"0", "200ms"}) {
+    const nlohmann::json found = one.points("all", {"--budget", budget, "--objective", "size"});
+    ASSERT_EQ(found["points"].size(), 2) << budget;
+    EXPECT_GE(found["points"][1]["int8_layers"], 1) << budget;
+  }
+  const test::Outcome timed = one.build({"--budget", "200ms"});
+  EXPECT_EQ(timed.status, 0) << timed.err;
+}
+
 TEST(judge, measures_the_signal_of_other_outputs) {
   const Case one(filter());
   const nlohmann::json found = one.points("all");
