@@ -159,7 +159,8 @@ class DataJudge : public Judge {
     if (samples_ == 0) throw Error(Code::usage, "there is no data to judge by");
     reference_ = std::move(answers);
     if (labels_) return points * (reference_.precision ? reference_.precision->value() : reference_.share.value());
-    if (classes_ > 0 && !has_names_ && are_embeddings(reference_.logits)) classes_ = 0, kind_ = OutputKind::embedding;
+    if (classes_ > 0 && !has_names_)
+      if (const auto kind = kind_of_vectors(reference_.logits)) classes_ = 0, kind_ = *kind;
     measure_jitter();
     if (classes_ > 0 && has_images_) ask_copies();
     return points;

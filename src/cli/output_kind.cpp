@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "metrics/outputs.h"
+#include "metrics/peaks.h"
 
 namespace tenon::cli {
 namespace {
@@ -85,6 +86,49 @@ bool is_vocabulary(const Tensor& output) {
   constexpr int64_t fewest = 2000;  // hidden states are narrower
   const Dims& dims = output.dims();
   return is_float(output) && dims.rank() == 3 && dims[2] >= fewest;
+}
+
+/// Heat maps as planes; none where the sizes are no such.
+std::vector<metrics::Plane> planes_of(const Tensor& output, int64_t row) {
+  constexpr int64_t fewest_points = 3, shortest_side = 8;
+  const Dims& dims = output.dims();
+  if (!is_float(output) || dims.rank() != 4 || output.elements() == 0) return {};
+  const bool is_last = axis_of(dims) == 3;
+  const int64_t points = dims[is_last ? 3 : 1], rows = dims[is_last ? 1 : 2], columns = dims[is_last ? 2 : 3];
+  if (points < fewest_points || rows < shortest_side || columns < shortest_side) return {};
+  std::vector<metrics::Plane> planes;
+  for (int64_t at = 0; at < points; ++at)
+    planes.push_back(
+        {row_of(output, row).data() + (is_last ? at : at * rows * columns), rows, columns, is_last ? points : 1});
+  return planes;
+}
+
+/// Whether most planes have one spot that stands out, as each key point does where it is in the image.
+bool is_point_map(const Tensor& output) {
+  constexpr double high = 0.3, fewest_high = 0.5, fewest_alone = 0.75;
+  const std::vector<metrics::Plane> planes = planes_of(output, 0);
+  std::vector<metrics::Peak> peaks;
+  double most = 0;
+  for (const metrics::Plane& plane : planes) {
+    peaks.push_back(metrics::Peak::of(plane));
+    most = std::max(most, peaks.back().height);
+  }
+  double found = 0, alone = 0;
+  for (size_t at = 0; at < peaks.size(); ++at)
+    if (most > 0 && peaks[at].height >= high * most) ++found, alone += metrics::stands_alone(planes[at], peaks[at]);
+  const auto all = static_cast<double>(planes.size());
+  return found > 0 && found >= fewest_high * all && alone >= fewest_alone * found;
+}
+
+/// Key points that stay where they are, each as it rises above the rest of its plane.
+double points_kept(const Tensor& exact, const Tensor& other, int64_t row) {
+  const std::vector<metrics::Plane> before = planes_of(exact, row), after = planes_of(other, row);
+  double kept = 0, all = 0;
+  for (size_t at = 0; at < before.size(); ++at) {
+    const metrics::Peak one = metrics::Peak::of(before[at]);
+    kept += one.height * metrics::nearness(one, metrics::Peak::of(after[at]), before[at]), all += one.height;
+  }
+  return all > 0 ? kept / all : 1;
 }
 
 /// What is left of an output's variance after the squared error.
@@ -186,6 +230,30 @@ bool are_embeddings(const std::vector<std::vector<float>>& samples) {
   return low >= 0 || ratio < stands_out * static_cast<double>(samples.size());
 }
 
+bool are_coordinates(const std::vector<std::vector<float>>& samples) {
+  constexpr size_t fewest = 4, fewest_signed = 8;
+  constexpr double near_nothing = 0.05, most_near = 0.1;  // of the greatest; of the numbers
+  constexpr double even = 0.85, signed_part = 0.01;       // of the entropy of equal shares; of the numbers
+  double most = 0, entropy = 0;
+  for (const std::vector<float>& one : samples) {
+    if (one.size() < fewest) return false;
+    most = std::max<double>(most, *std::max_element(one.begin(), one.end()));
+    entropy += metrics::entropy(one) / std::log(static_cast<double>(one.size()));
+  }
+  double low = 0, negative = 0, all = 0;
+  for (const std::vector<float>& one : samples)
+    for (const float x : one) low += x <= near_nothing * most, negative += x < 0, ++all;
+  if (low <= most_near * all) return all > 0;
+  return all >= fewest_signed * samples.size() && negative > signed_part * all &&
+         entropy > even * static_cast<double>(samples.size());
+}
+
+std::optional<OutputKind> kind_of_vectors(const std::vector<std::vector<float>>& samples) {
+  if (are_coordinates(samples)) return OutputKind::coordinates;
+  if (are_embeddings(samples)) return OutputKind::embedding;
+  return std::nullopt;
+}
+
 bool is_embedding(const Tensor& output) {
   constexpr int64_t fewest = 32;
   constexpr double near = 1e-3;
@@ -217,6 +285,7 @@ OutputKind kind_of(const std::vector<Tensor>& inputs, const std::vector<Tensor>&
   if (outputs.empty()) return OutputKind::signal;
   if (std::none_of(inputs.begin(), inputs.end(), is_float) && is_vocabulary(outputs[0])) return OutputKind::tokens;
   if (outputs.size() == 1 && is_embedding(outputs[0])) return OutputKind::embedding;
+  if (std::all_of(outputs.begin(), outputs.end(), is_point_map)) return OutputKind::points;
   const bool floats = std::any_of(inputs.begin(), inputs.end(), is_float);
   if (floats && outputs.size() == 1 && is_sequence(outputs[0])) return OutputKind::sequence;
   const bool maps = std::all_of(outputs.begin(), outputs.end(),
@@ -229,6 +298,8 @@ const char* metric_of(OutputKind kind) {
     case OutputKind::class_map: return "share of positions with fp32's class";
     case OutputKind::sequence: return "share of fp32's sequences of classes";
     case OutputKind::embedding: return "cosine with fp32's embedding";
+    case OutputKind::points: return "nearness to fp32's key points";
+    case OutputKind::coordinates: return "nearness to fp32's coordinates";
     case OutputKind::tokens: return "share of fp32's most likely tokens";
     case OutputKind::signal: break;
   }
@@ -241,6 +312,8 @@ Measure measure_of(OutputKind kind) {
     case OutputKind::sequence: return {1, 0.25, 0.5, 0};
     case OutputKind::tokens: return {1, 1, 1, 0};
     case OutputKind::embedding: return {1, 0.1, 1, 0};
+    case OutputKind::points: return {1, 0.5, 1, 0};
+    case OutputKind::coordinates: return {1, 1, 1.5, 0};
     case OutputKind::signal: break;
   }
   return {1, 0.1, 2, 0};
@@ -261,9 +334,12 @@ void add_kept(OutputKind kind, const std::vector<Tensor>& exact, const std::vect
     if (kind == OutputKind::sequence) return add_sequence(one, other[at], row, share);
     if (kind == OutputKind::class_map) kept += map_kept(one, other[at], row);
     else if (!is_float(one)) continue;
+    else if (kind == OutputKind::points) kept += points_kept(one, other[at], row);
     else if (kind == OutputKind::tokens && at > 0) break;  // states of the next run
     else if (kind == OutputKind::tokens) kept += tokens_kept(one, other[at], row, divergence);
     else if (kind == OutputKind::embedding) kept += metrics::cosine(row_of(one, row), row_of(other[at], row));
+    else if (kind == OutputKind::coordinates)  // the error itself, not its square
+      kept += 1 - std::sqrt(1 - signal_kept(row_of(one, row), row_of(other[at], row)));
     else kept += signal_kept(row_of(one, row), row_of(other[at], row));
     ++counted;
   }

@@ -3,6 +3,7 @@
 #include <tenon/tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,11 +21,13 @@ struct Measure {
 
 /// What outputs are that are neither boxes nor one class, by what a model gives for a batch.
 enum class OutputKind {
-  signal,     ///< any numbers
-  class_map,  ///< scores of classes, or classes, at each of many positions
-  sequence,   ///< scores of classes at each step of a text or a sound, as CTC decodes them
-  embedding,  ///< one vector a sample, of which the direction counts
-  tokens,     ///< for tokens as inputs, scores of a vocabulary at each position
+  signal,       ///< any numbers
+  class_map,    ///< scores of classes, or classes, at each of many positions
+  sequence,     ///< scores of classes at each step of a text or a sound, as CTC decodes them
+  embedding,    ///< one vector a sample, of which the direction counts
+  points,       ///< a heat map for each key point
+  coordinates,  ///< numbers of which none stands out and few are near nothing, as places in the image are
+  tokens,       ///< for tokens as inputs, scores of a vocabulary at each position
 };
 OutputKind kind_of(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
 
@@ -39,6 +42,11 @@ bool is_embedding(const Tensor& output);
 /// The same of the numbers of all samples, whatever their length: no number stands out from the others, as that of the
 /// class does.
 bool are_embeddings(const std::vector<std::vector<float>>& samples);
+
+/// Whether they are coordinates, of key points for example: of classes most are unlikely, and one stands out.
+bool are_coordinates(const std::vector<std::vector<float>>& samples);
+/// Either of the two; nullopt for classes.
+std::optional<OutputKind> kind_of_vectors(const std::vector<std::vector<float>>& samples);
 
 /// The outputs with one of `batch` samples after the other: recurrent networks have time in front.
 std::vector<Tensor> by_sample(const std::vector<Tensor>& outputs, int64_t batch);

@@ -79,4 +79,12 @@ double divergence(std::span<const float> exact, std::span<const float> other) {
   return std::max(sum, 0.0);
 }
 
+double entropy(std::span<const float> logits) {
+  if (logits.empty()) return 0;
+  const double all = log_of_sum(logits, *std::max_element(logits.begin(), logits.end()));
+  double sum = 0;
+  for (const float x : logits) sum += std::exp(x - all) * (all - x);
+  return sum;
+}
+
 }  // namespace tenon::metrics

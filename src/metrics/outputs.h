@@ -24,4 +24,7 @@ int64_t edits(std::span<const int64_t> from, std::span<const int64_t> to);
 /// Kullback and Leibler's divergence of softmax(other) from softmax(exact), in nats.
 double divergence(std::span<const float> exact, std::span<const float> other);
 
+/// Of the shares that softmax makes of logits, in nats.
+double entropy(std::span<const float> logits);
+
 }  // namespace tenon::metrics

@@ -120,6 +120,66 @@ TEST(output_kind, is_seen_from_the_numbers) {
   EXPECT_EQ(kind_of(tokens, {of({1, 4, 768}, wave)}), OutputKind::signal);
 }
 
+/// One number of a spot on each of five planes of 16 x 16.
+float spot(int64_t plane, int64_t place, double reach) {
+  const double x = static_cast<double>(place % 16) - 3 - 2.5 * static_cast<double>(plane);
+  const double y = static_cast<double>(place / 16) - 7.2;
+  return static_cast<float>(std::exp(-(x * x + y * y) / (2 * reach * reach)));
+}
+
+TEST(output_kind, sees_key_points_in_heat_maps) {
+  const std::vector<Tensor> image{of({1, 3, 8, 8}, [](int64_t) { return 0.5f; })};
+  const auto kind = [&](const Tensor& output) { return kind_of(image, {output}); };
+  const auto map = [](double reach) {
+    return of({1, 5, 16, 16}, [&](int64_t at) { return spot(at / 256, at % 256, reach); });
+  };
+  EXPECT_EQ(kind(map(1)), OutputKind::points);
+  EXPECT_EQ(kind(of({1, 16, 16, 5}, [&](int64_t at) { return spot(at % 5, at / 5, 1); })), OutputKind::points);
+  EXPECT_EQ(kind(of({1, 5, 16, 16}, [&](int64_t at) { return std::max(-9.f, std::log(spot(at / 256, at % 256, 1))); })),
+            OutputKind::points);                // logits, though one class wins at each position
+  EXPECT_EQ(kind(map(8)), OutputKind::signal);  // no spots
+  EXPECT_EQ(kind_of(image, {map(1), map(8)}), OutputKind::signal);
+  EXPECT_EQ(kind(of({1, 2, 16, 16}, [&](int64_t at) { return spot(at / 256, at % 256, 1); })), OutputKind::signal);
+  const auto two = [](int64_t at) { return std::max(spot(0, at % 256, 1), spot(4, at % 256, 1)); };
+  EXPECT_EQ(kind(of({1, 5, 16, 16}, two)), OutputKind::signal);
+}
+
+TEST(output_kind, counts_how_near_key_points_stay) {
+  const auto kept = [](const Tensor& exact, const Tensor& other) {
+    metrics::Share share;
+    metrics::Shift divergence;
+    add_kept(OutputKind::points, {exact}, {other}, 0, share, divergence);
+    return share.value();
+  };
+  const Tensor exact = of({1, 5, 16, 16}, [](int64_t at) { return spot(at / 256, at % 256, 1); });
+  Tensor other = exact.copy();
+  for (int64_t at = 0; at < other.elements(); ++at) other.data<float>()[at] *= 0.7f;
+  EXPECT_NEAR(kept(exact, other), 1, 1e-6);  // places count, not values
+  for (int64_t at = 0; at < 256; ++at) other.data<float>()[at] = spot(4, at, 1);
+  EXPECT_NEAR(kept(exact, other), 0.8, 0.02);
+}
+
+TEST(output_kind, tells_coordinates_from_classes) {
+  using Samples = std::vector<std::vector<float>>;
+  const auto numbers = [](size_t size, const std::function<float(size_t)>& make) {
+    Samples samples(3, std::vector<float>(size));
+    for (auto& one : samples)
+      for (size_t at = 0; at < size; ++at) one[at] = make(at);
+    return samples;
+  };
+  const auto wave = [](size_t at) { return std::sin(static_cast<float>(at)); };
+  const auto pixels = [&](size_t at) { return 90 + 60 * wave(at); };
+  EXPECT_EQ(kind_of_vectors(numbers(14, pixels)), OutputKind::coordinates);
+  EXPECT_EQ(kind_of_vectors(numbers(14, [&](size_t at) { return pixels(at) / 200; })), OutputKind::coordinates);
+  EXPECT_EQ(kind_of_vectors(numbers(14, wave)), OutputKind::coordinates);  // from -1 to 1
+  EXPECT_EQ(kind_of_vectors(numbers(14, [&](size_t at) { return 5 * wave(at); })), std::nullopt);
+  EXPECT_EQ(kind_of_vectors(numbers(14, [&](size_t at) { return std::max(0.f, 5 * wave(at)); })), std::nullopt);
+  EXPECT_EQ(kind_of_vectors(numbers(14, [](size_t at) { return at == 3 ? 0.9f : 0.01f; })),
+            std::nullopt);  // many labels
+  EXPECT_EQ(kind_of_vectors(numbers(3, pixels)), std::nullopt);
+  EXPECT_EQ(kind_of_vectors({}), std::nullopt);
+}
+
 TEST(output_kind, tells_embeddings_of_any_length_from_classes) {
   using Samples = std::vector<std::vector<float>>;
   const auto numbers = [](size_t size, const std::function<float(size_t)>& make) {
@@ -189,6 +249,9 @@ TEST(output_kind, counts_what_is_left_of_a_sample) {
   for (int64_t at = 0; at < longer.elements(); ++at) longer.data<float>()[at] *= 3;
   EXPECT_DOUBLE_EQ(kept(OutputKind::embedding, exact, longer).first, 1);
   EXPECT_DOUBLE_EQ(kept(OutputKind::signal, exact, longer).first, 0);
+  for (int64_t at = 0; at < longer.elements(); ++at) longer.data<float>()[at] = exact.data<float>()[at] * 1.1f;
+  EXPECT_GT(kept(OutputKind::signal, exact, longer).first, 0.98);
+  EXPECT_NEAR(kept(OutputKind::coordinates, exact, longer).first, 0.88, 0.03);  // deviations count, not squares
 }
 
 }  // namespace
