@@ -61,7 +61,8 @@ struct Runner {
   }
 };
 
-constexpr Measure of_boxes{3, 1, 12, 0.25}, of_classes{1.5, 0.75, 12, 0.25};
+constexpr Measure of_boxes{3, 1, 8, 0.25}, of_classes{1.5, 0.75, 12, 0.25};
+constexpr double most_fall = 0.5;        // of boxes' log-odds on average, whatever the jitter scatters them by
 constexpr double labels_drop = 0.1;      // points
 constexpr double moved_part = 1. / 28;   // of an image's side, where copies of it vote for its class
 constexpr double most_votes_lost = 0.5;  // points
@@ -188,6 +189,7 @@ class DataJudge : public Judge {
     const double allowed = std::round(points * measure.times * change) / points;
     limit_.points = std::clamp(allowed, measure.least, measure.most);
     if (answers.shift.count() > 1) limit_.spread = std::max(measure.spread, answers.shift.deviation());
+    if (head_) limit_.spread = std::min(limit_.spread, most_fall);
     limit_.text = fmt::format("{} changes fp32's own answers by {:.2f}", limit_.jitter.change, change);
     if (measure.times != 1) limit_.text += fmt::format("; INT8 may change {:g} times that", measure.times);
     if (limit_.points < allowed) limit_.text += fmt::format(", but never more than {:g}", measure.most);
