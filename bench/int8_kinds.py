@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What networks of several kinds lose in INT8 by labels, beside what the build sees without them, recipe by recipe.
 
-The networks and images are those of int8_nets.py. Every layer that may be is put into INT8, calibrated and judged
-without labels on 80 images; the labels are of others. Prints a Markdown table; "taken" is what the build's own limit
-lets pass. Needs the Python package.
+The networks and images are those of int8_nets.py and int8_more_nets.py. Every layer that may be is put into INT8,
+calibrated and judged without labels on 80 images; the labels are of others. Prints a Markdown table; "taken" is what
+the build's own limit lets pass. Needs the Python package.
 
-  bench/int8_kinds.py build/release/bin/tenon FOLDER [classes] [segments] [texts] [persons]
+  bench/int8_kinds.py build/release/bin/tenon FOLDER [KIND ...]
 """
 
 import itertools
@@ -69,12 +69,123 @@ def retrieval(outputs, labels):
     return 100 * np.mean(found)
 
 
-KINDS = {"classes": top1, "segments": mean_iou, "texts": characters, "persons": retrieval}
+def line(outputs, labels):
+    """Time in front."""
+    return characters([output.transpose(1, 0, 2) for output in outputs], labels)
+
+
+def near(found, labels):
+    """Key points within a twentieth of the side."""
+    away = np.linalg.norm(np.stack(found) - np.array(labels), axis=-1)
+    return 100 * np.mean(away < 0.05 * SIDE)
+
+
+def peaks(outputs, labels):
+    """As usual: a quarter of a place towards the greater neighbour."""
+    found = []
+    for maps in (output[0] for output in outputs):
+        size, points = maps.shape[-1], []
+        for plane in np.pad(maps, ((0, 0), (1, 1), (1, 1))):
+            y, x = divmod(plane[1:-1, 1:-1].argmax(), size)
+            right, down = plane[y + 1, x + 2] - plane[y + 1, x], plane[y + 2, x + 1] - plane[y, x + 1]
+            points.append((x + 0.5 + np.sign(right) / 4, y + 0.5 + np.sign(down) / 4))
+        found.append(np.array(points) * SIDE / size)
+    return near(found, labels)
+
+
+def axes(outputs, labels):
+    return near([(np.stack([one[0].argmax(-1) for one in both], -1) + 0.5) / 2 for both in outputs], labels)
+
+
+def places(outputs, labels):
+    return near([output.reshape(-1, 2) * SIDE for output in outputs], labels)
+
+
+def mask_iou(outputs, labels):
+    both = either = 0
+    for output, label in zip(outputs, labels):
+        found, wanted = output[0, 0] > 0.5, np.array(label) > 0
+        both, either = both + (found & wanted).sum(), either + (found | wanted).sum()
+    return 100 * both / either
+
+
+def overlaps(box, others):
+    low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
+    both = np.prod((high - low).clip(0), 1)
+    area = np.prod(others[:, 2:] - others[:, :2], 1) + np.prod(box[2:] - box[:2])
+    return both / (area - both).clip(1e-9)
+
+
+def average_precision(found, labels, kind, least):
+    rows = sorted(((score, at, box) for at, one in enumerate(found) for box, score, k in zip(*one) if k == kind),
+                  key=lambda row: -row[0])  # fmt: skip
+    truth = [np.array([box for k, box in label if k == kind]).reshape(-1, 4) for label in labels]
+    free, hits = [np.ones(len(boxes), bool) for boxes in truth], []
+    for _, at, box in rows:
+        shared = overlaps(box, truth[at]) * free[at]
+        hit = len(shared) > 0 and shared.max() >= least
+        hits.append(hit)
+        if hit:
+            free[at][shared.argmax()] = False
+    right = np.cumsum(hits)
+    precision = np.maximum.accumulate((right / np.arange(1, len(right) + 1))[::-1])[::-1]
+    return precision[np.array(hits, bool)].sum() / max(1, sum(map(len, truth)))
+
+
+def mean_precision(found, labels):
+    kinds, least = range(5), np.arange(0.5, 1, 0.05)
+    return 100 * np.mean([average_precision(found, labels, kind, one) for kind in kinds for one in least])
+
+
+def suppressed(boxes, scores, kinds):
+    order, kept = list(np.argsort(-scores)[:300]), []
+    moved = boxes + kinds[:, None] * 200
+    while order and len(kept) < 50:
+        kept.append(order[0])
+        shared = overlaps(moved[order[0]], moved[order])
+        order = [at for at, share in zip(order, shared) if share <= 0.5][:]
+    return boxes[kept], scores[kept], kinds[kept]
+
+
+def raw_boxes(outputs, labels):
+    """Heads of two strides: scores, and distances to the sides."""
+    found = []
+    for heads in outputs:
+        boxes, scores = [], []
+        for stride, score, side in zip((8, 16), heads[:2], heads[2:]):
+            y, x = (np.indices(score.shape[-2:]) + 0.5) * stride
+            left, up, right, down = np.logaddexp(side[0], 0) * stride
+            boxes.append(np.stack([x - left, y - up, x + right, y + down], -1).reshape(-1, 4))
+            scores.append(score[0].reshape(score.shape[1], -1).T)
+        boxes, scores = np.concatenate(boxes), 1 / (1 + np.exp(-np.concatenate(scores)))
+        found.append(suppressed(boxes, scores.max(1), scores.argmax(1)))
+    return mean_precision(found, labels)
+
+
+SIDE = 96  # of most images of int8_more_nets.py
+KINDS = {
+    "classes": top1,
+    "segments": mean_iou,
+    "texts": characters,
+    "persons": retrieval,
+    "joints": peaks,
+    "dots": peaks,
+    "axes": axes,
+    "places": places,
+    "boxes": raw_boxes,
+    "found": mean_precision,
+    "faces": retrieval,
+    "lines": line,
+    "masks": mask_iou,
+    "objects": top1,
+}
 
 
 def run(engine, images):
+    """Each image's output, or all where there are several."""
     session = engine.session(threads=1)
-    return [next(iter(session.run({"images": image}).values())) for image in images]
+    all_outputs = [list(session.run({"images": image}).values()) for image in images]
+    return [outputs[0] if len(outputs) == 1 else outputs for outputs in all_outputs]
 
 
 def judged(command, folder, recipe, size, scratch):
@@ -94,7 +205,7 @@ def main():
     print("| model | recipe | by labels | without | limit | objection | taken |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as name:
-        for kind in sys.argv[3:] or KINDS:
+        for kind in sys.argv[3:] or [one for one in KINDS if (root / one).is_dir()]:
             folder = root / kind
             labels = json.loads((folder / "labels.json").read_text())
             opened = [Image.open(path).convert("RGB") for path in sorted((folder / "val").glob("*.png"))]
