@@ -68,9 +68,9 @@ Layout lay_out(const ir::Graph& graph, bool by_depth = false, bool host_memory =
 /// Of each node, the longest path from the inputs.
 std::vector<int> depths(const ir::Graph& graph);
 /// Gives storages offsets so that those in use together do not overlap; fills placement, arena_bytes and lower_bound.
-/// `may_rest`: memory that a step has read is no output of the next one where the arena hardly grows by it. `known`, with
-/// a placement: the same storages with their offsets at other sizes, which are scaled where that gives no larger arena
-/// than the 1.1 fold of lower_bound.
+/// `may_rest`: memory that a step has read is no output of the next one where the arena hardly grows by it. `known`,
+/// with a placement: the same storages with their offsets at other sizes, which are scaled where the arena is then no
+/// more than 1.1 times lower_bound.
 void assign_offsets(Layout& layout, int steps, bool may_rest, const std::vector<int>* placement = nullptr,
                     const std::vector<backends::Storage>* known = nullptr);
 

@@ -160,7 +160,7 @@ std::optional<std::vector<char>> reduced_axes(const Problem& problem) {
 
 Reason refuses(const Problem& problem) {
   const Operand& x = problem.inputs[0];
-  if (x.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (x.dtype != DType::f32 || problem.outputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
   if (x.dims.elements() == 0) return Reason::empty;
   if (!reduced_axes(problem)) return {Reason::not_constant, "its axes"};
   return {};
