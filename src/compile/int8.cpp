@@ -76,7 +76,8 @@ class Int8Build {
                   .chosen = options_.calibration.method == CalibrationMethod::automatic && !is_float8(),
                   .reconstructs = options_.calibration.reconstruct,
                   .groups = static_cast<double>(quant::structure_of(part_).groups),
-                  .samples = all > 0 ? static_cast<double>(count > 0 ? std::min(all, count) : all) : usual_samples});
+                  .samples = all > 0 ? static_cast<double>(count > 0 ? std::min(all, count) : all) : usual_samples,
+                  .compiles = !can_.host_memory});
   }
 
   /// Judges an engine.

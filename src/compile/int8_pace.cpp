@@ -6,16 +6,17 @@
 namespace tenon::compile {
 namespace {
 
-constexpr double usual_engines = 4, engine_of_first = 0.25, round_of_first = 0.7, round_of_score = 2, round_of_tune = 3;
+constexpr double usual_engines = 4, engine_of_first = 0.25, round_of_first = 0.7, round_of_score = 1.3,
+                 round_of_tune = 3;
 constexpr double passes_of_reference = 4, seconds_of_pass = 0.015;  // a sample, with its image
-constexpr double samples_of_trial = 5, samples_of_layer = 1.5;      // as long as calibrating so many
-constexpr double samples_of_engine = 1.1;                           // of those that there are
+constexpr double samples_of_trial = 3.3, samples_of_layer = 1.2;    // as long as calibrating so many
 constexpr double trials_of_group = 3;                               // of ranges, where channels may have factors
 
 }  // namespace
 
 void Int8Pace::expect(const Task& task) {
   judged_ = task.judged, compares_ = task.judged && task.chosen, samples_ = task.samples;
+  compiles_ = task.compiles, groups_ = task.groups;
   if (judged_) {
     pace_.expect_seconds(reference, 1, passes_of_reference * seconds_of_pass * samples_);
     pace_.expect("calibrate", samples_, 1.5 / samples_, reference);
@@ -36,7 +37,7 @@ void Int8Pace::expect(const Task& task) {
 }
 
 void Int8Pace::expect_rounds(int rounds) {
-  if (compares_) pace_.expect(round, rounds, round_of_first, first_engine);
+  if (compares_ && compiles_) pace_.expect(round, rounds, round_of_first, first_engine);
   else if (judged_) pace_.expect(round, rounds, round_of_score, scoring);
   else pace_.expect(round, rounds, round_of_tune, "tune");
 }
@@ -47,9 +48,9 @@ void Int8Pace::referenced(double score_cost) {
   score_cost_ = score_cost;
   expect_scores(1 + (compares_ ? usual_engines : 0));
   // Where little was to be timed for floating point, as its kernels are few or known, INT8 may yet have much.
-  constexpr double little = 0.5;
+  constexpr double little = 0.5, to_compile = 2, to_time = 0.01;  // seconds of a group of scales
   if (compares_ && pace_.spent("tune") < little * pace_.spent(reference))
-    pace_.expect(first_engine, 1, samples_of_engine * samples_, "calibrate");
+    pace_.expect_seconds(first_engine, 1, groups_ * (compiles_ ? to_compile : to_time));
 }
 
 void Int8Pace::compares(size_t engines) {

@@ -7,12 +7,13 @@
 namespace tenon::compile {
 
 /// What a build in INT8 expects to do, and how long that takes: of each part, before it has a pace of its own, by the
-/// part that it is most like. Figures are those of SqueezeNet, MobileNetV2 and YOLOX-nano on a CPU.
+/// part that it is most like. Figures are those of SqueezeNet, MobileNetV2, YOLOX-nano, YOLOv5n and YOLOv8n on a CPU.
 class Int8Pace {
  public:
   struct Task {
     bool judged, chosen, reconstructs;  // by a judge; scales of several methods; weights one by one
     double groups, samples;             // of scales; of the data
+    bool compiles = false;              // kernels, which takes longer than timing them
   };
   static constexpr const char *reference = "reference", *first_engine = "first engine", *engine = "engine",
                               *round = "round", *scoring = "scoring";
@@ -37,7 +38,8 @@ class Int8Pace {
 
   Pace& pace_;
   bool judged_ = false, compares_ = false;  // engines, for their scales
-  double score_cost_ = 0.3, samples_ = 0;
+  bool compiles_ = false;
+  double score_cost_ = 0.3, samples_ = 0, groups_ = 0;
   int scored_ = 0;
 };
 
