@@ -101,7 +101,7 @@ class Region {
     const bool bias = node.inputs.size() > 2 && node.inputs[2] != ir::no_value;
     const Tensor* row = bias ? graph_.constant(node.inputs[2]) : nullptr;
     if (bias && !(row && row->dims().rank() == 1)) return false;
-    return node.inputs.size() < 4 || is_matrices(node.inputs[3]);
+    return node.inputs.size() < 4 || node.inputs[3] == ir::no_value || is_matrices(node.inputs[3]);
   }
   bool is_flip(const ir::Node* node) const {
     return node && node->op == "Transpose" && node->integers("perm") == swapped(rank_);
