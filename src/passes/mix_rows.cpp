@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "passes/passes.h"
@@ -15,11 +14,14 @@ namespace {
 constexpr int64_t products_of_byte = 190;
 constexpr int64_t bytes_of_move = 4;  // of an element in 16 bits, read and written
 
-Perm swapped(size_t rank) {
-  Perm perm(rank);
-  std::iota(perm.begin(), perm.end(), 0);
-  std::swap(perm[rank - 1], perm[rank - 2]);
-  return perm;
+/// Multiply-adds of a product by a constant matrix; 0 of other nodes.
+int64_t work_of(const ir::Graph& graph, const ir::Node& node) {
+  const Tensor* weights = node.op == "MatMul" && node.inputs.size() > 1 ? graph.constant(node.inputs[1]) : nullptr;
+  const ir::Shape* shape = weights ? shape_of(graph, node.outputs[0]) : nullptr;
+  if (!shape || weights->dims().rank() != 2) return 0;
+  int64_t work = weights->dims()[0];
+  for (const ir::Dim& dim : *shape) work *= dim.is_constant() ? dim.value() : 1;
+  return work;
 }
 
 /// Nodes between transposes of the last two axes that could as well work on what lies before them: elementwise nodes,
@@ -47,7 +49,7 @@ class Region {
     std::set<ir::ValueId> read;
     for (const ir::NodeId id : nodes_) {
       const ir::Node& node = graph_.node(id);
-      products += products_of(node);
+      products += work_of(graph_, node);
       for (const ir::ValueId input : node.inputs)
         if (is_outer(input) && read.insert(input).second) saved += saved_before(input);
       saved += saved_behind(node.outputs[0]);
@@ -78,9 +80,6 @@ class Region {
     int64_t count = 1;
     for (const ir::Dim& dim : *shape_of(graph_, value)) count *= dim.is_constant() ? dim.value() : 1;
     return count;
-  }
-  int64_t products_of(const ir::Node& node) const {
-    return node.op == "MatMul" ? moved(node.outputs[0]) * graph_.constant(node.inputs[1])->dims()[0] : 0;
   }
   bool is_matrices(ir::ValueId value) const {
     const ir::Shape* shape = shape_of(graph_, value);
@@ -183,16 +182,6 @@ class Region {
   std::set<ir::NodeId> nodes_;
   std::map<ir::ValueId, ir::ValueId> made_;  // what stands for a value, transposed
 };
-
-/// Multiply-adds of a product by a constant matrix; 0 of other nodes.
-int64_t work_of(const ir::Graph& graph, const ir::Node& node) {
-  const Tensor* weights = node.op == "MatMul" && node.inputs.size() > 1 ? graph.constant(node.inputs[1]) : nullptr;
-  const ir::Shape* shape = weights ? shape_of(graph, node.outputs[0]) : nullptr;
-  if (!shape || weights->dims().rank() != 2) return 0;
-  int64_t work = weights->dims()[0];
-  for (const ir::Dim& dim : *shape) work *= dim.is_constant() ? dim.value() : 1;
-  return work;
-}
 
 }  // namespace
 

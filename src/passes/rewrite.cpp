@@ -2,6 +2,7 @@
 #include "passes/rewrite.h"
 
 #include <algorithm>
+#include <numeric>
 #include <cmath>
 #include <cstring>
 
@@ -14,6 +15,13 @@ bool is_identity(const Perm& perm) {
   for (size_t at = 0; at < perm.size(); ++at)
     if (perm[at] != static_cast<int64_t>(at)) return false;
   return true;
+}
+
+Perm swapped(size_t rank) {
+  Perm perm(rank);
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[rank - 1], perm[rank - 2]);
+  return perm;
 }
 
 Perm inverse(const Perm& perm) {
@@ -108,7 +116,8 @@ std::optional<double> scalar(const ir::Graph& graph, ir::ValueId id) {
     case DType::f64: return *tensor->data<double>();
     case DType::i32: return *tensor->data<int32_t>();
     case DType::i64: return static_cast<double>(*tensor->data<int64_t>());
-    case DType::boolean: case DType::u8: return *tensor->data<uint8_t>();
+    case DType::boolean:
+    case DType::u8: return *tensor->data<uint8_t>();
     default: return std::nullopt;
   }
 }

@@ -15,6 +15,8 @@ using Perm = std::vector<int64_t>;
 
 bool is_identity(const Perm& perm);
 Perm inverse(const Perm& perm);
+/// The last two of so many axes change places.
+Perm swapped(size_t rank);
 /// The permutation that first applies `first`, then `second`.
 Perm compose(const Perm& first, const Perm& second);
 Tensor permuted(const Tensor& tensor, const Perm& perm);

@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <numeric>
 
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
 namespace tenon::passes {
 namespace {
-
-Perm swapped(size_t rank) {
-  Perm perm(rank);
-  std::iota(perm.begin(), perm.end(), 0);
-  std::swap(perm[rank - 1], perm[rank - 2]);
-  return perm;
-}
 
 /// Values by transposed weights of an attention, V W', as the transposed product W V', which attention is known by.
 bool turn(ir::Graph& graph, ir::NodeId id) {

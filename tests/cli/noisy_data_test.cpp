@@ -159,14 +159,15 @@ TEST(output_kind, counts_how_near_key_points_stay) {
   EXPECT_NEAR(kept(exact, other), 0.8, 0.02);
 }
 
+/// Three samples of so many numbers.
+std::vector<std::vector<float>> numbers(size_t size, const std::function<float(size_t)>& make) {
+  std::vector<std::vector<float>> samples(3, std::vector<float>(size));
+  for (auto& one : samples)
+    for (size_t at = 0; at < size; ++at) one[at] = make(at);
+  return samples;
+}
+
 TEST(output_kind, tells_coordinates_from_classes) {
-  using Samples = std::vector<std::vector<float>>;
-  const auto numbers = [](size_t size, const std::function<float(size_t)>& make) {
-    Samples samples(3, std::vector<float>(size));
-    for (auto& one : samples)
-      for (size_t at = 0; at < size; ++at) one[at] = make(at);
-    return samples;
-  };
   const auto wave = [](size_t at) { return std::sin(static_cast<float>(at)); };
   const auto pixels = [&](size_t at) { return 90 + 60 * wave(at); };
   EXPECT_EQ(kind_of_vectors(numbers(14, pixels)), OutputKind::coordinates);
@@ -181,13 +182,6 @@ TEST(output_kind, tells_coordinates_from_classes) {
 }
 
 TEST(output_kind, tells_embeddings_of_any_length_from_classes) {
-  using Samples = std::vector<std::vector<float>>;
-  const auto numbers = [](size_t size, const std::function<float(size_t)>& make) {
-    Samples samples(3, std::vector<float>(size));
-    for (auto& one : samples)
-      for (size_t at = 0; at < size; ++at) one[at] = make(at);
-    return samples;
-  };
   const auto wave = [](size_t at) { return 3 * std::sin(static_cast<float>(at)); };
   EXPECT_TRUE(are_embeddings(numbers(64, wave)));
   EXPECT_TRUE(are_embeddings(numbers(64, [&](size_t at) { return std::max(0.f, wave(at)); })));

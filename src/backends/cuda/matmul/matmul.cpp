@@ -58,34 +58,12 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   return list;
 }
 
-class MatMulStep : public Step {
- public:
-  MatMulStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device),
-        function_(device.function(tactic.sources[0], "matmul")),
-        bias_(has_operand(problem, 2)),
-        residual_(has_operand(problem, 3)) {
-    shape_of(problem, params_);
-    grid_ = {ceil_div(params_.n, tile), ceil_div(params_.m, tactic.numbers[0]),
-             int64_t{params_.batch[0]} * params_.batch[1] * params_.batch[2], tactic.numbers[1], 0};
-  }
-  void enqueue(const Launch& at) const override {
-    Params params = params_;
-    params.a = at.inputs[0], params.b = at.inputs[1], params.c = at.outputs[0];
-    if (bias_) params.bias = at.inputs[2];
-    if (residual_) params.residual = at.inputs[3];
-    launch(device_, function_, grid_, at, params);
-  }
+std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+  return product_step(problem, device, device.function(tactic.sources[0], "matmul"), tactic.numbers[0],
+                      static_cast<int>(tile), tactic.numbers[1]);
+}
 
- private:
-  Device& device_;
-  Function function_;
-  bool bias_, residual_;
-  Params params_{};
-  Grid grid_;
-};
-
-const KernelRegistrar registered({"MatMul", "matrices", 0, refuses, tactics, make_step<MatMulStep>});
+const KernelRegistrar registered({"MatMul", "matrices", 0, refuses, tactics, make});
 
 }  // namespace
 }  // namespace tenon::cuda::matmul

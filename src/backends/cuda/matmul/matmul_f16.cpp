@@ -100,34 +100,13 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   return list;
 }
 
-class PipelinedStep : public Step {
- public:
-  PipelinedStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device),
-        function_(device.function(tactic.sources[0], "matmul_f16", tactic.numbers[3])),
-        bias_(has_operand(problem, 2)),
-        residual_(has_operand(problem, 3)) {
-    shape_of(problem, params_);
-    grid_ = {ceil_div(params_.n, tactic.numbers[1]), ceil_div(params_.m, tactic.numbers[0]),
-             int64_t{params_.batch[0]} * params_.batch[1] * params_.batch[2], tactic.numbers[2], tactic.numbers[3]};
-  }
-  void enqueue(const Launch& at) const override {
-    MatmulParams params = params_;
-    params.a = at.inputs[0], params.b = at.inputs[1], params.c = at.outputs[0];
-    if (bias_) params.bias = at.inputs[2];
-    if (residual_) params.residual = at.inputs[3];
-    launch(device_, function_, grid_, at, params);
-  }
+std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+  const std::vector<int>& numbers = tactic.numbers;
+  return matmul::product_step(problem, device, device.function(tactic.sources[0], "matmul_f16", numbers[3]), numbers[0],
+                              numbers[1], numbers[2], numbers[3]);
+}
 
- private:
-  Device& device_;
-  Function function_;
-  bool bias_, residual_;
-  MatmulParams params_{};
-  Grid grid_;
-};
-
-const KernelRegistrar registered({"MatMul", "pipelined", 1, refuses, tactics, make_step<PipelinedStep>});
+const KernelRegistrar registered({"MatMul", "pipelined", 1, refuses, tactics, make});
 
 }  // namespace
 }  // namespace tenon::cuda::matmul_f16

@@ -21,7 +21,36 @@ struct Matrix {
   int64_t stride(size_t from_end) const { return strides[strides.rank() - from_end]; }
 };
 
+class ProductStep : public Step {
+ public:
+  ProductStep(const Problem& problem, Device& device, Function function, const Grid& tile)
+      : device_(device), function_(function), bias_(has_operand(problem, 2)), residual_(has_operand(problem, 3)) {
+    shape_of(problem, params_);
+    grid_ = {ceil_div(params_.n, tile.x), ceil_div(params_.m, tile.y),
+             int64_t{params_.batch[0]} * params_.batch[1] * params_.batch[2], tile.threads, tile.shared_bytes};
+  }
+  void enqueue(const Launch& at) const override {
+    MatmulParams params = params_;
+    params.a = at.inputs[0], params.b = at.inputs[1], params.c = at.outputs[0];
+    if (bias_) params.bias = at.inputs[2];
+    if (residual_) params.residual = at.inputs[3];
+    launch(device_, function_, grid_, at, params);
+  }
+
+ private:
+  Device& device_;
+  Function function_;
+  bool bias_, residual_;
+  MatmulParams params_{};
+  Grid grid_;
+};
+
 }  // namespace
+
+std::unique_ptr<Step> product_step(const Problem& problem, Device& device, Function function, int rows, int columns,
+                                   int threads, int shared_bytes) {
+  return std::make_unique<ProductStep>(problem, device, function, Grid{columns, rows, 1, threads, shared_bytes});
+}
 
 bool bias_is_by_row(const Problem& problem) {
   return has_operand(problem, 2) && problem.inputs[2].dims.rank() == 2 && problem.inputs[2].dims.back() == 1;
