@@ -47,12 +47,16 @@ struct Member {
   std::vector<ir::ValueId> inputs, outputs;  // of the group's members
 };
 
+/// So many of so many are ready; false: the rest is not wanted.
+using Prepared = std::function<bool(size_t ready, size_t of)>;
+
 /// Times tactics of problems on a device, on operands of its own.
 class TacticTimer {
  public:
   virtual ~TacticTimer() = default;
-  /// Makes ready what all of these will need.
-  virtual void prepare(std::span<const Problem* const> problems) = 0;
+  /// Makes ready what all of these will need. Tells how much of that is done, on the thread of the caller, and ends
+  /// early where it is told false.
+  virtual void prepare(std::span<const Problem* const> problems, const Prepared& prepared) = 0;
   /// Takes up tactics of a problem and runs each once. Those that cannot be made here, for want of memory, are left
   /// out: returns the indices of the others.
   virtual std::vector<size_t> begin(const Problem& problem, std::span<const std::string> tactics) = 0;
@@ -71,9 +75,10 @@ class TacticTimer {
 /// How often candidates are timed. Moments in which a core is taken away last longer than a round.
 struct TimingPolicy {
   int repeats, more_repeats;  // of all candidates, and then of those that may be the fastest
-  int rounds;               // to each problem, one behind all others
-  double near;              // times the least time of all that a candidate's least may be, to be timed again
-  bool by_least = false;    // a candidate's time is its least one, not its median
+  int rounds;                 // to each problem, one behind all others
+  double near;                // times the least time of all that a candidate's least may be, to be timed again
+  bool by_least = false;      // a candidate's time is its least one, not its median
+  double usual_seconds = 0;   // that the first round takes for a candidate; 0: they differ too much
 };
 
 /// What a device does while it works: medians over samples; negative where nobody says.

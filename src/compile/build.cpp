@@ -31,6 +31,8 @@
 namespace tenon {
 
 namespace {
+constexpr double usual_rank_seconds = 2;  // before it has a pace of its own
+
 /// Reads the model, and lists its nodes.
 using Import = std::function<ir::Graph(std::vector<onnx::Listed>&)>;
 
@@ -157,11 +159,11 @@ plan::Plan compiled(const Import& import, const BuildOptions& given) {
   BuildOptions options = given;
   options.shapes = best_sizes(given);
   compile::Pace pace(given.progress);
-  pace.expect("tune", 1);
+  pace.expect("tune", 1), pace.begin_with("compile", "tune");
   options.progress = pace.progress();
   plan::Plan plan;
   choose_device(plan, options);
-  if (backend_of(plan).capabilities(plan.device).concurrent) pace.expect("rank", 1, 0.3, "tune");
+  if (backend_of(plan).capabilities(plan.device).concurrent) pace.expect_seconds("rank", 1, usual_rank_seconds);
   plan::TimingCache cache(options.timing_cache, plan.goal.isa);
   warn_of(cache, options);
   QuietTuning tune(cache, options);

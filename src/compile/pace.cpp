@@ -59,9 +59,11 @@ void Pace::account() {
 bool Pace::report(const std::string& stage, double done, double own_left) {
   account();
   inner_end_ = scopes_.empty() || own_left < 0 ? 0 : last_ + own_left;
-  if (const auto found = parts_.find(stage); scopes_.empty() && found != parts_.end()) {
-    if (stage != stage_ && parts_.count(stage_)) skip(stage_);
-    stage_ = stage;
+  const auto begins = beginnings_.find(stage);
+  const std::string& name = begins == beginnings_.end() ? stage : begins->second;
+  if (const auto found = parts_.find(name); scopes_.empty() && found != parts_.end()) {
+    if (name != stage_ && parts_.count(stage_)) skip(stage_);
+    stage_ = name;
     Part& part = found->second;
     if (const double so_far = std::min(done, 1.0) * part.items; so_far > part.done) {
       part.done = so_far;

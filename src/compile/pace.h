@@ -23,6 +23,8 @@ class Pace {
   void expect(const std::string& part, double items, double cost = 1, const std::string& like = {});
   /// The same, each as long as so many seconds before it has a pace.
   void expect_seconds(const std::string& part, double items, double seconds);
+  /// A stage of that name is the beginning of a part.
+  void begin_with(const std::string& stage, const std::string& part) { beginnings_[stage] = part; }
   /// What was expected of a part, and is not done, will not be.
   void skip(const std::string& part);
 
@@ -70,8 +72,9 @@ class Pace {
   Clock clock_;
   double last_, inner_end_ = 0;  // when what a stage inside of the scope expects is over
   std::map<std::string, Part> parts_;
-  std::vector<std::string> scopes_;  // the innermost last
-  std::string stage_;                // the part outside of scopes
+  std::map<std::string, std::string> beginnings_;  // parts, by the stages that they begin with
+  std::vector<std::string> scopes_;                // the innermost last
+  std::string stage_;                              // the part outside of scopes
 };
 
 }  // namespace tenon::compile

@@ -205,13 +205,10 @@ class Tuner {
   /// an entry: all are timed again behind the last. `later`: work that will be entered behind these.
   void time_entries(double later = 0) {
     if (!entries_.empty() && budget_seconds_ != 0) {
-      if (can_.compiles) report("compile", -1);
-      std::vector<const Problem*> problems;
-      for (const Entry& entry : entries_) problems.push_back(&entry.problem);
-      timer_->prepare(problems);
       std::vector<double> work;
       for (const Entry& entry : entries_) work.push_back(static_cast<double>(entry.open.size()) * entry.work);
       left_.begin(std::move(work)), left_.expect_later(later);
+      prepare();
       for (int round = 0; round < policy_.rounds + more_rounds; ++round)
         for (size_t at = 0; at < entries_.size(); ++at) {
           if (!is_open(entries_[at], round)) continue;
@@ -223,6 +220,21 @@ class Tuner {
         }
     }
     entries_.clear();
+  }
+
+  /// Kernels compile at the pace of those that are done.
+  void prepare() {
+    std::vector<const Problem*> problems;
+    for (const Entry& entry : entries_) problems.push_back(&entry.problem);
+    if (!can_.compiles) return timer_->prepare(problems, {});
+    report("compile", -1);
+    const auto begin = Clock::now();
+    bool is_wanted = true;
+    timer_->prepare(problems, [&](size_t ready, size_t of) {
+      const double behind = left_.left(0, 0), rest = static_cast<double>(of - ready) / static_cast<double>(ready);
+      return is_wanted = tells("compile", behind < 0 ? -1 : seconds_since(begin) * rest + behind);
+    });
+    if (!is_wanted) throw Error(Code::usage, "the build was cancelled");
   }
 
   /// How many tactics of an entry that was timed are timed on each later round, unless they were disturbed.
@@ -317,10 +329,13 @@ class Tuner {
   }
 
   /// `left`: seconds; below 0: not known.
-  void report(const char* stage, double left) const {
+  /// False where the user cancels.
+  bool tells(const char* stage, double left) const {
     const double spent = seconds_since(begin_);
-    if (progress_ && !progress_(stage, left < 0 ? 0 : spent / (spent + left), left))
-      throw Error(Code::usage, "the build was cancelled");
+    return !progress_ || progress_(stage, left < 0 ? 0 : spent / (spent + left), left);
+  }
+  void report(const char* stage, double left) const {
+    if (!tells(stage, left)) throw Error(Code::usage, "the build was cancelled");
   }
 
   plan::Plan& plan_;
@@ -337,7 +352,7 @@ class Tuner {
   std::vector<plan::Blocks> blocks_;  // whose problems were entered
   std::vector<Entry> entries_;
   std::set<std::string> keys_;  // of all entries so far
-  TuningLeft left_{policy_.rounds, more_rounds};
+  TuningLeft left_{policy_.rounds, more_rounds, policy_.usual_seconds};
   std::map<std::string, std::set<std::string>> timed_;  // tactics, by key
 };
 

@@ -24,7 +24,7 @@ double TuningLeft::each(const Entry& entry) const {
   return work_ > 0 ? seconds_ / work_ : usual();
 }
 
-double TuningLeft::usual() const { return all_seconds_ / all_work_; }
+double TuningLeft::usual() const { return timed_ > 0 ? all_seconds_ / all_work_ : usual_seconds_; }
 
 void TuningLeft::timed(size_t at, int round, double seconds, double again, double disturbed) {
   Entry& entry = entries_[at];
@@ -42,11 +42,11 @@ void TuningLeft::timed(size_t at, int round, double seconds, double again, doubl
 }
 
 double TuningLeft::left(int round, size_t next) const {
-  if (timed_ == 0) return -1;
+  if (timed_ == 0 && usual_seconds_ == 0) return -1;
   const double cost = again_expected_ > 0 ? again_seconds_ / again_expected_ : usual_again_cost;
   constexpr int few = 3;  // say little of how many come again
   const double again_share = timed_ < few ? usual_again : all_again_ / all_work_;
-  const double disturbed_share = all_disturbed_ / all_work_;
+  const double disturbed_share = timed_ == 0 ? 0 : all_disturbed_ / all_work_;
   double disturbed_again = 0;  // rounds, of what is disturbed now
   for (int more = std::max(0, round - rounds_), at = more; at < more_; ++at)
     disturbed_again = at == more ? 1 : 1 + still_disturbed * disturbed_again;

@@ -9,8 +9,10 @@ namespace tenon::compile {
 /// with it; what has not begun at that of all. Values are told as they are measured; there is no clock in it.
 class TuningLeft {
  public:
-  /// `rounds` of all, then at most `more` of what was disturbed.
-  TuningLeft(int rounds, int more) : rounds_(rounds), more_(more) {}
+  /// `rounds` of all, then at most `more` of what was disturbed. `usual_seconds`: of a unit of work in the first round,
+  /// before any was timed; 0: not known.
+  TuningLeft(int rounds, int more, double usual_seconds = 0)
+      : rounds_(rounds), more_(more), usual_seconds_(usual_seconds) {}
 
   /// Entries of so much work each, in any unit, are timed next; what was expected of them so far is over.
   void begin(std::vector<double> work);
@@ -31,6 +33,7 @@ class TuningLeft {
   double usual() const;
 
   int rounds_, more_;
+  double usual_seconds_;
   double later_ = 0;
   std::vector<Entry> entries_;
   double seconds_ = 0, work_ = 0;                  // of first rounds, of these entries

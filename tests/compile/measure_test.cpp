@@ -10,15 +10,14 @@
 namespace tenon::compile {
 namespace {
 
-constexpr backends::TimingPolicy policy{
-    .repeats = 5, .more_repeats = 10, .rounds = 3, .near = 1.25, .by_least = true};
+constexpr backends::TimingPolicy policy{.repeats = 5, .more_repeats = 10, .rounds = 3, .near = 1.25, .by_least = true};
 
 /// Runs that take what a test says; `of` gets the tactic and how often it ran before.
 class ToldTimer : public backends::TacticTimer {
  public:
   using Of = std::function<Measurement(size_t tactic, int run)>;
   explicit ToldTimer(Of of) : of_(std::move(of)) {}
-  void prepare(std::span<const backends::Problem* const>) override {}
+  void prepare(std::span<const backends::Problem* const>, const backends::Prepared&) override {}
   std::vector<size_t> begin(const backends::Problem&, std::span<const std::string>) override { return {}; }
   double run(size_t tactic) override {
     last_ = of_(tactic, runs[tactic]++);

@@ -38,6 +38,23 @@ TEST(Pace, OfAStageIsItsOwn) {
   EXPECT_DOUBLE_EQ(watch.told, 25);
 }
 
+TEST(Pace, OfAPartCountsTheStageItBeginsWith) {
+  Watch watch;
+  watch.pace.expect("tune", 1), watch.pace.begin_with("compile", "tune"), watch.pace.expect_seconds("rank", 1, 2);
+  watch.pace.report("compile", 0);
+  EXPECT_LT(watch.told, 0) << "nothing is known";
+  watch.now = 4, watch.pace.report("compile", 0.4, 6);
+  EXPECT_DOUBLE_EQ(watch.told, 6 + 2) << "the stage says what is left of the whole part";
+  watch.now = 8, watch.pace.report("tune", 0.8, 3);
+  EXPECT_DOUBLE_EQ(watch.told, 3 + 2);
+  watch.now = 9, watch.pace.report("compile", 0.9, 1);
+  EXPECT_DOUBLE_EQ(watch.told, 1 + 2) << "it may come back";
+  watch.now = 10, watch.pace.report("rank", 0.5);
+  EXPECT_DOUBLE_EQ(watch.told, 0) << "in no time, it has done the half";
+  EXPECT_EQ(watch.stages.back(), "rank");
+  EXPECT_EQ(watch.stages.front(), "compile") << "stages keep their names";
+}
+
 TEST(Pace, OfWhatHasNotBegunIsThatOfWhatIsAlike) {
   Watch watch;
   watch.pace.expect("calibrate", 80);

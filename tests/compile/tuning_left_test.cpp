@@ -47,6 +47,14 @@ TEST(TuningLeft, IsNotKnownBeforeAnythingWasTimed) {
   EXPECT_DOUBLE_EQ(left.left(0, 1), 1.4) << "as long as the first, and later rounds as they usually are";
 }
 
+TEST(TuningLeft, IsWhatIsUsualBeforeAnythingWasTimed) {
+  TuningLeft left(1, 3, 0.5);
+  left.begin({2, 4}), left.expect_later(2);
+  EXPECT_DOUBLE_EQ(left.left(0, 0), 4) << "eight units of half a second";
+  left.timed(0, 0, 4, 0, 0);
+  EXPECT_DOUBLE_EQ(left.left(0, 1), 12) << "two seconds each by now";
+}
+
 TEST(TuningLeft, CountsLaterRoundsAtThePaceOfEachEntry) {
   Watched watched;
   watched.phase({1, 1, 1, 1, 1, 9, 1, 1, 1, 1}, 2, 0);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <thread>
 
 #include "backends/cuda/runtime/device.h"
 #include "backends/cuda/runtime/timing_memory.h"
@@ -47,6 +48,31 @@ class WeightsOn : public testing::TestWithParam<int> {
     EXPECT_EQ(taken(), 0);
   }
 };
+
+TEST_P(WeightsOn, HaveKernelsMadeReadyOneAfterTheOther) {
+  cuda::Device& device = cuda::Device::get(GetParam());
+  const auto sources = [](const std::string& name) {
+    std::vector<cuda::Source> list;
+    for (int at = 0; at < 64; ++at) list.push_back({"control.cu", {name + "=" + std::to_string(at % 32)}, ""});
+    return list;
+  };
+  std::vector<size_t> told;
+  const auto caller = std::this_thread::get_id();
+  device.prepare(sources("ALL"), [&](size_t ready, size_t of) {
+    EXPECT_EQ(of, 32u) << "each is made once";
+    EXPECT_EQ(std::this_thread::get_id(), caller);
+    told.push_back(ready);
+    return true;
+  });
+  ASSERT_FALSE(told.empty());
+  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
+  EXPECT_LE(told.back(), 32u);
+  size_t calls = 0;
+  device.prepare(sources("ALL"), [&](size_t, size_t) { return ++calls > 0; });
+  EXPECT_EQ(calls, 0u) << "all are ready";
+  device.prepare(sources("FEW"), [&](size_t, size_t) { return ++calls == 0; });
+  EXPECT_EQ(calls, 1u) << "none is wanted after the first";
+}
 
 TEST_P(WeightsOn, KeepWhatIsPutIntoThem) {
   Weights weights(GetParam());

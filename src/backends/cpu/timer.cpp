@@ -89,7 +89,7 @@ class UnfusedStep : public backends::Step {
 class HostTimer : public backends::TacticTimer {
  public:
   explicit HostTimer(int threads) : thread_pool_(threads, Denormals::flushed, Helpers::all), meter_(threads) {}
-  void prepare(std::span<const Problem* const>) override {}
+  void prepare(std::span<const Problem* const>, const backends::Prepared&) override {}
 
   std::vector<size_t> begin(const Problem& problem, std::span<const std::string> tactics) override {
     steps_.clear();

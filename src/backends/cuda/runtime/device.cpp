@@ -3,8 +3,10 @@
 
 #include <tenon/error.h>
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <random>
 #include <set>
 #include <thread>
 
@@ -98,7 +100,7 @@ void Device::give_up(const Fault& fault, const std::string& where) {
   throw Error(*last_words_);
 }
 
-void Device::prepare(const std::vector<Source>& sources) {
+void Device::prepare(const std::vector<Source>& sources, const std::function<bool(size_t, size_t)>& prepared) {
   std::set<std::string> seen;
   std::vector<const Source*> work;
   {
@@ -107,20 +109,31 @@ void Device::prepare(const std::vector<Source>& sources) {
       if (!source.empty() && !modules_.count(key_of(source)) && seen.insert(key_of(source)).second)
         work.push_back(&source);
   }
-  std::atomic<size_t> next{0};
-  const auto serve = [&] {
-    for (size_t at; (at = next++) < work.size();) try {
+  // In an order that mixes the large and the small: what is done says how long the rest takes.
+  std::minstd_rand random(1);
+  std::shuffle(work.begin(), work.end(), random);
+  std::atomic<size_t> next{0}, ready{0};
+  const auto serve = [&](const std::function<bool(size_t, size_t)>& told) {
+    for (size_t at; (at = next++) < work.size();) {
+      try {
         use();
         module(*work[at]);
       } catch (const Error&) {
         // function() compiles it again and reports.
       }
+      const size_t so_many = ++ready;
+      if (told && !told(so_many, work.size())) next = work.size();
+    }
   };
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   const size_t count = std::min<size_t>(work.size(), static_cast<size_t>(usable_cores()));
-  for (size_t at = 1; at < count; ++at) threads.emplace_back(serve);
-  serve();
-  for (std::thread& thread : threads) thread.join();
+  for (size_t at = 1; at < count; ++at) threads.emplace_back([&] { serve({}); });
+  try {
+    serve(prepared);
+  } catch (...) {
+    next = work.size();
+    throw;
+  }
 }
 
 Module Device::module(const Source& source) {

@@ -47,7 +47,7 @@ class DeviceTimer : public backends::TacticTimer {
  public:
   explicit DeviceTimer(int device) : device_(Device::get(device)) {}
 
-  void prepare(std::span<const Problem* const> problems) override {
+  void prepare(std::span<const Problem* const> problems, const backends::Prepared& prepared) override {
     std::vector<Source> sources;
     size_t bytes = 0;
     for (const Problem* problem : problems) {
@@ -55,7 +55,7 @@ class DeviceTimer : public backends::TacticTimer {
         sources.insert(sources.end(), choice.tactic.sources.begin(), choice.tactic.sources.end());
       bytes = std::max(bytes, Operands(*problem, 0).bytes);
     }
-    device_.prepare(sources);
+    device_.prepare(sources, prepared);
     candidates_.clear();
     memory_.reserve(bytes);
   }
