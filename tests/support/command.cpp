@@ -16,6 +16,18 @@
 #include <thread>
 
 namespace tenon::test {
+namespace {
+
+// Times that sanitizers stretch: ThreadSanitizer by more than AddressSanitizer.
+#if defined(__SANITIZE_THREAD__)
+constexpr int slower = 15;
+#elif defined(__SANITIZE_ADDRESS__)
+constexpr int slower = 5;
+#else
+constexpr int slower = 1;
+#endif
+
+}  // namespace
 
 Folder::Folder() {
   char pattern[] = "/tmp/tenon_test_XXXXXX";
@@ -51,7 +63,8 @@ Outcome run_tenon(const Folder& folder, const std::vector<std::string>& words, i
               to_err = ::open(err.c_str(), O_WRONLY | O_CREAT, 0600);
     ::dup2(nothing, 0), ::dup2(to_out, 1), ::dup2(to_err, 2);
     // Processor time, for on a busy machine anything lasts.
-    const rlimit most{static_cast<rlim_t>(seconds), static_cast<rlim_t>(seconds)};
+    const auto limit = static_cast<rlim_t>(seconds * slower);
+    const rlimit most{limit, limit};
     ::setrlimit(RLIMIT_CPU, &most);
     if (::chdir(folder.path().c_str()) == 0) ::execv(TENON_COMMAND, arguments.data());
     ::_exit(127);
@@ -59,7 +72,7 @@ Outcome run_tenon(const Folder& folder, const std::vector<std::string>& words, i
   Outcome outcome;
   int status = 0;
   rusage used{};
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20 * seconds);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20 * seconds * slower);
   while (::wait4(child, &status, WNOHANG, &used) == 0) {
     if (std::chrono::steady_clock::now() > end) ::kill(child, SIGKILL);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
