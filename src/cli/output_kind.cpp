@@ -35,7 +35,7 @@ bool are_shares(const Tensor& output, int64_t classes, int64_t inner) {
 /// Whether one class is far more likely than all others at most positions, and unlikely ones have logits below 0. Heat
 /// maps, features, coordinates and colours are not so.
 bool decide(const Tensor& output, int64_t classes, int64_t inner) {
-  constexpr double least_likely = 0.5, least_below = 0.1;
+  constexpr double least_likely = 0.5, least_below = 0.02;
   const std::span<const float> all = output.values<float>();
   const auto outer = static_cast<int64_t>(all.size()) / (classes * inner);
   double likely = 0, below = 0;

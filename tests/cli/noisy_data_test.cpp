@@ -103,6 +103,10 @@ TEST(output_kind, is_seen_from_the_numbers) {
   EXPECT_EQ(kind(of({1, 6, 8, 8}, logits)), OutputKind::class_map);
   EXPECT_EQ(kind(of({1, 8, 8, 6}, logits)), OutputKind::class_map);
   EXPECT_EQ(kind(of({1, 8, 8, 6}, background)), OutputKind::class_map);
+  const auto mostly_above = [](int64_t at) { return at % 6 == 0 ? 20.f : at % 25 == 0 ? -1.f : 1.f; };
+  EXPECT_EQ(kind(of({1, 8, 8, 6}, mostly_above)), OutputKind::class_map);
+  const auto never_below = [](int64_t at) { return at % 6 == 0 ? 20.f : 0.f; };  // behind a ReLU
+  EXPECT_EQ(kind(of({1, 8, 8, 6}, never_below)), OutputKind::signal);
   EXPECT_EQ(kind(of({1, 64, 8, 8}, wave)), OutputKind::signal);  // features
   EXPECT_EQ(kind(of({1, 9, 6}, logits)), OutputKind::sequence);
   EXPECT_EQ(kind(of({1, 9, 64}, wave)), OutputKind::signal);
