@@ -308,7 +308,7 @@ const char* metric_of(OutputKind kind) {
 
 Measure measure_of(OutputKind kind) {
   switch (kind) {
-    case OutputKind::class_map: return {1, 0.5, 1, 0};
+    case OutputKind::class_map: return {1.5, 0.5, 1, 0};
     case OutputKind::sequence: return {1, 0.25, 0.5, 0};
     case OutputKind::tokens: return {1, 1, 1, 0};
     case OutputKind::embedding: return {1, 0.1, 1, 0};
