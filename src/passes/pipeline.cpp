@@ -266,7 +266,7 @@ std::vector<PassRecord> lower_floats(ir::Graph& graph, const std::vector<std::st
   return run_all(graph, for_float8(), skip);
 }
 std::vector<PassRecord> adapt_to_gpu(ir::Graph& graph, const std::vector<std::string>& skip) {
-  return run_all(graph, for_gpu(), skip);
+  return run_all(graph, for_gpu(), skip, Bodies::entered);
 }
 std::vector<PassRecord> lower_for_host(ir::Graph& graph, const std::vector<std::string>& skip) {
   std::vector<PassRecord> records;

@@ -144,6 +144,30 @@ TEST(Pipeline, RefusesUnknownNames) {
 }
 
 /// Every golden graph computes through all passes what it computed before.
+TEST(Pipeline, AdaptsBodiesToAGpu) {
+  ir::Graph graph = ir::parse(R"(graph "g"
+input %x : f32[2]
+input %n : i64[]
+const %on : bool[] = {1}
+%y : f32[2] = Loop(%n, %on, %x) {body={
+  graph "body"
+  input %i : i64[]
+  input %c : bool[]
+  input %a : f32[2]
+  const %at : i64[] = {1}
+  %one : f32[] = Gather(%a, %at) {axis=0}
+  %b : f32[2] = Add(%a, %one)
+  output %c as "c"
+  output %b as "b"
+}, captures=0}
+output %y as "y"
+)");
+  passes::adapt_to_gpu(graph);
+  const std::string text = ir::print(graph);
+  EXPECT_EQ(text.find("Gather"), std::string::npos) << text;
+  EXPECT_NE(text.find("Slice"), std::string::npos) << text;
+}
+
 TEST_P(Golden, ComputesTheSameThroughThePipeline) {
   ir::Graph before = ir::parse(read(fs::path(TENON_SOURCE_DIR) / "tests/passes" / (GetParam() + ".graph")).before);
   ir::Graph after = before;
