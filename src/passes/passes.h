@@ -9,6 +9,9 @@ namespace tenon::passes {
 bool cast_to_f32(ir::Graph& graph);
 bool constant_folding(ir::Graph& graph);
 bool shape_folding(ir::Graph& graph);
+/// Scattering to a box of places, which exporters make of assignments to slices.
+bool assign_slices(ir::Graph& graph);
+bool cut_parts(ir::Graph& graph);
 bool remove_identity(ir::Graph& graph);
 bool common_subexpressions(ir::Graph& graph);
 bool fold_batch_norm(ir::Graph& graph);

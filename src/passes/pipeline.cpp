@@ -22,6 +22,8 @@ const std::vector<Pass>& pipeline() {
       {"cast_to_f32", "computes f16 and bf16 graphs in f32", cast_to_f32},
       // What the file knows already need not be computed; shape arithmetic goes first, as it makes more constants.
       {"shape_folding", "turns known shape arithmetic into constants", shape_folding},
+      // Before indices that are known, and may be many, become constants.
+      {"assign_slices", "joins slices instead of scattering to all places of one", assign_slices},
       {"constant_folding", "computes nodes whose inputs are all constant", constant_folding},
       {"remove_identity", "drops nodes that give their input back", remove_identity},
       // Bodies that run once and always are no bodies; their nodes meet those around them in all that follows.
@@ -29,6 +31,8 @@ const std::vector<Pass>& pipeline() {
       {"fold_loops", "puts the rounds of short loops one behind the other", fold_loops},
       {"fold_inlined", "computes what the two above made constant", constant_folding},
       {"drop_captures", "lets bodies capture only what they read", drop_captures},
+      {"assign_slices_again", "does the same where the above made sizes or indices known", assign_slices},
+      {"cut_parts", "slices the parts of a Concat instead of the whole", cut_parts},
       {"common_subexpressions", "computes equal expressions once", common_subexpressions},
       // One spelling per meaning, so that the patterns below are few.
       {"canonical", "rewrites equivalent forms of a node to one form", canonical},
