@@ -11,7 +11,7 @@
 namespace tenon::passes {
 namespace {
 
-constexpr int64_t most_columns = 128;  // of queries, keys and values
+constexpr int64_t most_columns = 160, most_of_values = 128;
 
 /// A value as another one, transposed and times a number.
 struct Source {
@@ -87,7 +87,7 @@ class AttentionMatcher {
       : graph_(graph), last_(graph.node(last)), origins_(last_.origins) {}
 
   bool run(ir::NodeId id) {
-    if (!is_product(last_) || graph_.value(last_.outputs[0]).dtype != DType::f32) return false;
+    if (!is_last(last_) || graph_.value(last_.outputs[0]).dtype != DType::f32) return false;
     const ir::Node* softmax = softmax_of(last_.inputs[0]);
     const auto rank = softmax ? rank_of(graph_, softmax->inputs[0]) : std::nullopt;
     if (!rank || *rank < 3 || *rank > 4 || axis_of(softmax->integer("axis", -1), *rank) != *rank - 1) return false;
@@ -111,13 +111,26 @@ class AttentionMatcher {
     if (nan_to_zero_) attributes["nan_to_zero"] = int64_t{1};
     for (const char* word : {"activation", "alpha", "beta"})
       if (last_.has(word)) attributes[word] = last_.attributes.at(word);
-    replace(graph_, id, graph_.apply("tenon:DotAttention", inputs, attributes, origins_, name));
+    ir::ValueId result = graph_.apply("tenon:DotAttention", inputs, attributes, origins_, name);
+    if (const ir::ValueId other = residual_of(last_); other != ir::no_value) {
+      graph_.value(result).dtype = DType::f32, graph_.value(result).shape = graph_.value(last_.outputs[0]).shape;
+      result = graph_.apply("Add", {result, other}, {}, last_.origins, name);
+    }
+    replace(graph_, id, result);
     return true;
   }
 
  private:
   void note(const ir::Node& node) { origins_ = joined(node.origins, origins_); }
-  static bool is_product(const ir::Node& node) { return node.op == "MatMul" && node.inputs.size() == 2; }
+  static ir::ValueId residual_of(const ir::Node& node) {
+    return node.inputs.size() > 3 ? node.inputs[3] : ir::no_value;
+  }
+  /// A product, or one that a value of its shape, such as the queries in MViT, is added to.
+  bool is_last(const ir::Node& node) const {
+    if (node.op != "MatMul" || (node.inputs.size() > 2 && node.inputs[2] != ir::no_value)) return false;
+    const ir::ValueId other = residual_of(node);
+    return other == ir::no_value || (!node.has("activation") && same_shape(graph_, other, node.outputs[0]));
+  }
   bool is_zero(ir::ValueId id) const {
     const Tensor* tensor = graph_.constant(id);
     if (!tensor || tensor->dtype() != DType::f32) return false;
@@ -360,7 +373,8 @@ class AttentionMatcher {
         return false;
       shapes[at] = sources[at]->perm.empty() ? *shape : permuted(*shape, sources[at]->perm);
       const ir::Dim& columns = shapes[at].back();
-      if (!columns.is_constant() || columns.value() < 1 || columns.value() > most_columns) return false;
+      if (!columns.is_constant() || columns.value() < 1) return false;
+      if (columns.value() > (at < 2 ? most_columns : most_of_values)) return false;
     }
     for (size_t axis = 0; axis + 2 < rank; ++axis)
       if (!(shapes[0][axis] == shapes[1][axis]) || !(shapes[0][axis] == shapes[2][axis])) return false;

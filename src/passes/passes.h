@@ -52,6 +52,8 @@ bool lower_float8(ir::Graph& graph);
 /// Makes internal Int8Conv nodes whose input has a scale and a zero point that are known when they run, of the integer
 /// sums that dynamic quantisation leaves with the steps behind them.
 bool fuse_dynamic(ir::Graph& graph);
+/// Biases of scores by rows and columns of an image, as in MViT, become columns of queries and keys.
+bool bias_columns(ir::Graph& graph);
 /// Makes internal DotAttention nodes, for which GPUs have a kernel in 16 bits.
 bool fuse_attention(ir::Graph& graph);
 /// The way back, for CPUs, whose kernels are for the parts.

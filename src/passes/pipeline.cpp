@@ -138,6 +138,7 @@ const std::vector<Pass>& for_attention() {
        transpose_matmuls},
       {"split_axes_again", "splits joined axes before they are transposed", split_axes_first},
       {"cancel_transposes", "merges the transposes that this left", cancel_transpose_reshape},
+      {"bias_columns", "gives queries and keys the biases of their scores as columns", bias_columns},
       {"fuse_attention", "joins the matrix multiplications around the softmax of attention", fuse_attention},
       {"merge_products", "joins the matrix multiplications that make queries, keys and values, and those of gates",
        merge_products},

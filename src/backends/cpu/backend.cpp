@@ -64,8 +64,8 @@ class CpuBackend : public backends::Backend {
   std::vector<passes::PassRecord> lower(ir::Graph& graph, const Device&, const Goal&,
                                         const std::vector<std::string>& skip) const override {
     std::vector<passes::PassRecord> records = passes::lower_for_host(graph, skip);
-    constexpr const char* fuse = "fuse_attention";
-    if (std::find(skip.begin(), skip.end(), fuse) == skip.end()) records.push_back(passes::run_pass(graph, fuse));
+    for (const char* pass : {"bias_columns", "fuse_attention"})
+      if (std::find(skip.begin(), skip.end(), pass) == skip.end()) records.push_back(passes::run_pass(graph, pass));
     return records;
   }
 

@@ -9,7 +9,7 @@
 namespace tenon::cuda {
 namespace {
 
-constexpr int64_t most_columns = 128, most_blocks = 65535;
+constexpr int64_t most_columns = 160, most_of_values = 128, most_blocks = 65535;
 
 using Params = AttentionParams;
 
@@ -36,7 +36,8 @@ Reason refuses_attention(const Problem& problem) {
     if (problem.inputs[at].dtype != y.dtype) return Reason::mixed_types;
     if (problem.inputs[at].dims.rank() < 2 || problem.inputs[at].dims.rank() > 4)
       return {Reason::too_many, 2, "axes of a batch"};
-    if (problem.inputs[at].dims.back() > most_columns) return {Reason::too_many, most_columns, "columns"};
+    const int64_t most = at < 2 ? most_columns : most_of_values;
+    if (problem.inputs[at].dims.back() > most) return {Reason::too_many, most, "columns"};
   }
   if (!(problem.node->real("scale", 1) > 0)) return {Reason::scales, "positive"};
   if (has_mask(problem) && problem.inputs[3].dtype != DType::f32) return {Reason::element_type, "the mask", "f32"};
