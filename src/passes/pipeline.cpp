@@ -32,7 +32,6 @@ const std::vector<Pass>& pipeline() {
       {"fold_inlined", "computes what the two above made constant", constant_folding},
       {"drop_captures", "lets bodies capture only what they read", drop_captures},
       {"assign_slices_again", "does the same where the above made sizes or indices known", assign_slices},
-      {"cut_parts", "slices the parts of a Concat instead of the whole", cut_parts},
       {"common_subexpressions", "computes equal expressions once", common_subexpressions},
       // One spelling per meaning, so that the patterns below are few.
       {"canonical", "rewrites equivalent forms of a node to one form", canonical},
@@ -41,6 +40,8 @@ const std::vector<Pass>& pipeline() {
       {"recognise_group_norm", "finds normalisations of groups of channels spelled out", recognise_group_norm},
       {"recognise_lp_norm", "finds vectors divided by their length spelled out", recognise_lp_norm},
       {"recognise_rotary", "finds rotary embeddings spelled out", recognise_rotary},
+      // Rotary embeddings are known by their slices, so this comes behind them.
+      {"cut_parts", "slices the parts of a Concat instead of the whole", cut_parts},
       {"unstack_sums", "adds tensors instead of stacking them for a sum", unstack_sums},
       {"lower_einsum", "turns sums over shared labels into matrix multiplications", lower_einsum},
       {"lower_attention", "spells out attention, as kernels and passes know its parts", lower_attention},
