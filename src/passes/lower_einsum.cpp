@@ -8,6 +8,8 @@
 namespace tenon::passes {
 namespace {
 
+constexpr int64_t least_rows = 4;  // of a matrix, for which tiles are not mostly empty
+
 /// "ab,bc->ac" of two operands without repeated labels or "..."; false otherwise.
 bool read_equation(std::string text, std::string (&terms)[2], std::string& output) {
   text.erase(std::remove(text.begin(), text.end(), ' '), text.end());
@@ -26,6 +28,16 @@ bool read_equation(std::string text, std::string (&terms)[2], std::string& outpu
 }
 
 bool has(const std::string& term, char label) { return term.find(label) != std::string::npos; }
+
+/// Rows before the batch, in operand and output alike, that stay there: all matrices of a batch are for each of them,
+/// and what lies between is transposed less or not at all. Empty where nothing is to be transposed without that.
+std::string rows_around(const std::string& term, const std::string& output, const std::string& batch,
+                        const std::string& rows, const std::string& sum) {
+  if (batch.empty() || rows.size() < 2 || term == batch + rows + sum) return "";
+  size_t count = 0;
+  while (count + 1 < rows.size() && term[count] == rows[count] && output[count] == rows[count]) ++count;
+  return rows.substr(0, count);
+}
 
 /// A sum over shared labels is a batched product: operands as [batch, rows, sum] and [batch, sum, columns].
 bool lower_einsum_at(ir::Graph& graph, ir::NodeId id) {
@@ -75,12 +87,16 @@ bool lower_einsum_at(ir::Graph& graph, ir::NodeId id) {
     for (char label : to) perm.push_back(static_cast<int64_t>(from.find(label)));
     return graph.apply("Transpose", {value}, {{"perm", perm}}, node.origins, name);
   };
-  const ir::ValueId a =
-      reshaped(ordered(node.inputs[0], terms[0], batch + rows + sum), {product(batch), product(rows), product(sum)});
+  std::string outer = rows_around(terms[0], output, batch, rows, sum);
+  if (product(rows.substr(outer.size())) < least_rows) outer.clear();
+  rows.erase(0, outer.size());
+  std::vector<int64_t> of_rows{product(batch), product(rows), product(sum)};
+  if (!outer.empty()) of_rows.insert(of_rows.begin(), product(outer));
+  const ir::ValueId a = reshaped(ordered(node.inputs[0], terms[0], outer + batch + rows + sum), of_rows);
   const ir::ValueId b = reshaped(ordered(node.inputs[1], terms[1], batch + sum + columns),
                                  {product(batch), product(sum), product(columns)});
   ir::ValueId result = graph.apply("MatMul", {a, b}, {}, node.origins, name);
-  const std::string natural = batch + rows + columns;
+  const std::string natural = outer + batch + rows + columns;
   std::vector<int64_t> sizes;
   for (char label : natural) sizes.push_back(size_of_label[static_cast<unsigned char>(label)]);
   replace(graph, id, ordered(reshaped(result, sizes), natural, output));
