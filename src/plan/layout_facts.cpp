@@ -20,7 +20,13 @@ bool is_transposed_view(const ir::Graph& graph, const ir::Node& node) {
   });
 }
 
-/// Whether all who read it multiply values by values.
+/// A matrix that all rows are multiplied by: such products have kernels that want their rows as they are.
+bool is_one_matrix(const ir::Graph& graph, ir::ValueId id) {
+  const Tensor* constant = graph.constant(id);
+  return constant && constant->dims().rank() < 3;
+}
+
+/// Whether all who read it multiply values by values, or by a constant matrix for each of a batch.
 bool is_factor(const ir::Graph& graph, const ir::Node& node) {
   if (graph.is_output(node.outputs[0])) return false;
   const std::vector<ir::NodeId>& users = graph.value(node.outputs[0]).users;
@@ -29,7 +35,7 @@ bool is_factor(const ir::Graph& graph, const ir::Node& node) {
     if (!ops::has_trait(user.op, ops::Trait::product) || ops::has_trait(user.op, ops::Trait::convolution) ||
         ops::has_trait(user.op, ops::Trait::quantised) || user.inputs.size() < 2)
       return false;
-    return !graph.constant(user.inputs[0]) && !graph.constant(user.inputs[1]) &&
+    return !is_one_matrix(graph, user.inputs[0]) && !is_one_matrix(graph, user.inputs[1]) &&
            std::count(user.inputs.begin(), user.inputs.begin() + 2, node.outputs[0]) > 0;
   });
 }

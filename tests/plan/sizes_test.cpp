@@ -157,6 +157,32 @@ output %ba as "ba"
   EXPECT_EQ(place("ab").strides.str(), place("abc").strides.str());
 }
 
+/// Kernels of devices read rows of a batch that lie in any order; by one matrix for all they want them as they are.
+TEST(Layout, LetsProductsByConstantsOfABatchReadTransposedRows) {
+  ir::Graph graph = ir::parse(R"(graph "g"
+input %x : f32[2,3,4,2]
+const %each : f32[4,2,1] = {1, 2, 3, 4, 5, 6, 7, 8}
+const %all : f32[2,1] = {1, 2}
+%a : f32[2,3,4,2] = Relu(%x)
+%t : f32[2,4,3,2] = Transpose(%a) {perm=[0, 2, 1, 3]}
+%y : f32[2,4,3,1] = MatMul(%t, %each)
+%u : f32[2,4,3,2] = Transpose(%a) {perm=[0, 2, 1, 3]}
+%z : f32[2,4,3,1] = MatMul(%u, %all)
+output %y as "y"
+output %z as "z"
+)");
+  ops::infer(graph);
+  const auto copies = [&](bool host_memory) {
+    const plan::Layout layout = plan::lay_out(graph, false, host_memory);
+    std::string copied;
+    for (size_t id = 0; id < graph.nodes.size(); ++id)
+      if (graph.nodes[id].op == "Transpose" && layout.runs[id]) copied += graph.value(graph.nodes[id].outputs[0]).name;
+    return copied;
+  };
+  EXPECT_EQ(copies(false), "u");
+  EXPECT_EQ(copies(true), "tu");
+}
+
 TEST(Sizes, ThatMustAgreeAreChecked) {
   Evaluated sum(R"(graph "g"
 input %a : f32[N,4]
