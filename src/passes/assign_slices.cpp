@@ -10,6 +10,7 @@ namespace tenon::passes {
 namespace {
 
 constexpr size_t most_partial = 3;  // axes that are assigned in part: each takes a Concat
+constexpr int least_share = 32;     // of the data that are assigned, where they are a few columns
 constexpr int most_sums = 16;       // from updates to the slice that they are added to
 
 /// Places from `start` on along each axis.
@@ -293,6 +294,16 @@ bool skip_overwritten(ir::Graph& graph, ir::NodeId id) {
   return true;
 }
 
+/// Whether a node writes so little into data that nothing else reads, and that in so short pieces, that all of the data
+/// had better stay where they are.
+bool is_little_in_place(const ir::Graph& graph, const ir::Node& node, const Box& box) {
+  const ir::Shape& data = *shape_of(graph, node.inputs[0]);
+  if (!graph.producer(node.inputs[0]) || !is_used_once(graph, node.inputs[0]) || data.empty() ||
+      box.size.back() == data.back() || !ir::is_constant(data))
+    return false;
+  return static_cast<double>(ir::product(box.size).value()) * least_share < ir::product(data).value();
+}
+
 bool all_transposed(const ir::Graph& graph, ir::ValueId value) {
   const std::vector<ir::NodeId>& users = graph.value(value).users;
   return !users.empty() && !graph.is_output(value) && std::all_of(users.begin(), users.end(), [&](ir::NodeId user) {
@@ -318,7 +329,7 @@ void transpose_instead(ir::Graph& graph, ir::NodeId id, ir::ValueId whole, const
 bool assign(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   auto box = box_of(graph, node);
-  if (!box) return false;
+  if (!box || is_little_in_place(graph, node, *box)) return false;
   const ir::Shape* given = shape_of(graph, node.inputs[2]);
   Assignment assignment(graph, node, node.inputs[0], std::move(*box));
   if (!given || *given != shape_of_updates(graph, node) || !assignment.is_simple()) return false;
