@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What sessions cost before their first run: the first of an engine, another, and sizes that a session has not seen.
-//   new_shape ENGINE INPUT AXIS FROM TO [THREADS]
+//   new_shape ENGINE INPUT AXIS FROM TO [THREADS [ROUNDS]]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,6 @@ namespace {
 
 using namespace tenon;
 using Clock = std::chrono::steady_clock;
-constexpr int rounds = 40;
 constexpr size_t few = 5;  // of what takes long
 
 template <class Work>
@@ -31,7 +30,8 @@ double median(std::vector<double> times) {
   return times[times.size() / 2];
 }
 
-int measure(const std::string& path, const std::string& input, size_t axis, int64_t from, int64_t to, int threads) {
+int measure(const std::string& path, const std::string& input, size_t axis, int64_t from, int64_t to, int threads,
+            int rounds) {
   std::unique_ptr<Engine> engine;
   fmt::print("load               {:10.1f} us\n",
              microseconds([&] { engine = std::make_unique<Engine>(Engine::load(path)); }));
@@ -62,8 +62,10 @@ int measure(const std::string& path, const std::string& input, size_t axis, int6
       else if (planning.size() < few)
         planning.push_back(microseconds([&] { runtime::Program program(bare, shapes, thread_pool); }));
     }
-  fmt::print("new sizes, bound   {:10.1f} us, the median of {}\n", median(binding), binding.size());
-  fmt::print("new sizes, ready   {:10.1f} us, steps made and memory taken\n", median(making));
+  fmt::print("new sizes, bound   {:10.1f} us, the median of {}; least {:.1f}\n", median(binding), binding.size(),
+             *std::min_element(binding.begin(), binding.end()));
+  fmt::print("new sizes, ready   {:10.1f} us, steps made and memory taken; least {:.1f}\n", median(making),
+             *std::min_element(making.begin(), making.end()));
   fmt::print("planned anew       {:10.1f} us\n", median(planning));
   return 0;
 }
@@ -72,11 +74,11 @@ int measure(const std::string& path, const std::string& input, size_t axis, int6
 
 int main(int argc, char** argv) try {
   if (argc < 6) {
-    fmt::print(stderr, "new_shape ENGINE INPUT AXIS FROM TO [THREADS]\n");
+    fmt::print(stderr, "new_shape ENGINE INPUT AXIS FROM TO [THREADS [ROUNDS]]\n");
     return 2;
   }
   return measure(argv[1], argv[2], static_cast<size_t>(std::atoi(argv[3])), std::atoi(argv[4]), std::atoi(argv[5]),
-                 argc > 6 ? std::atoi(argv[6]) : 1);
+                 argc > 6 ? std::atoi(argv[6]) : 1, argc > 7 ? std::atoi(argv[7]) : 40);
 } catch (const tenon::Error& error) {
   fmt::print(stderr, "{}\n", error.text());
   return 1;

@@ -99,12 +99,12 @@ std::string tactic_for(const Problem& problem, const std::string& tactic) {
   return runs_alone(kernel, problem, tactic) ? tactic : kernel.name;
 }
 
-MadeStep make_step(const Problem& problem, const std::string& tactic) {
-  const Kernel& kernel = kernel_for(problem, tactic);
-  if (!runs_alone(kernel, problem, tactic)) return {kernel.make(problem), kernel.name};
+MadeStep make_step(const Problem& problem, const std::string& tactic, const Kernel* known) {
+  const Kernel& kernel = known && !refusal(*known, problem) ? *known : kernel_for(problem, tactic);
+  if (!runs_alone(kernel, problem, tactic)) return {kernel.make(problem), kernel.name, &kernel};
   Problem one = problem;
   one.threads = 1;
-  return {std::make_unique<AloneStep>(kernel.make(one)), tactic};
+  return {std::make_unique<AloneStep>(kernel.make(one)), tactic, &kernel};
 }
 
 }  // namespace tenon::backends

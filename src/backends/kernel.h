@@ -78,7 +78,9 @@ std::string tactic_for(const Problem& problem, const std::string& tactic);
 struct MadeStep {
   std::unique_ptr<Step> step;
   std::string tactic;  // that runs
+  const Kernel* kernel = nullptr;
 };
-MadeStep make_step(const Problem& problem, const std::string& tactic);
+/// `known`: the kernel of the tactic, where that ran for other sizes.
+MadeStep make_step(const Problem& problem, const std::string& tactic, const Kernel* known = nullptr);
 
 }  // namespace tenon::backends

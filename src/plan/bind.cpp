@@ -34,6 +34,16 @@ Shared::Entry& Shared::entry(const Plan& plan, size_t profile, const Shapes& sha
   return kept;
 }
 
+const backends::ScheduledSteps& Shared::scheduled(const Plan& plan, Entry& entry, int threads) {
+  const std::lock_guard lock(mutex_);
+  const auto known = entry.scheduled.find(threads);
+  if (known != entry.scheduled.end()) return known->second;
+  backends::ScheduledSteps steps = plan::bind(plan, *entry.block, entry.block->layout, threads).steps;
+  if (backends::backend(plan.device).capabilities(plan.device).host_memory)
+    for (backends::ScheduledStep& step : steps.own()) step.problem.weights = weights_.get();
+  return entry.scheduled.emplace(threads, std::move(steps)).first->second;
+}
+
 std::optional<backends::Schedule> Shared::evaluated(const Plan& plan, Entry& entry, const Shapes& shapes, int threads) {
   const backends::Capabilities can = backends::backend(plan.device).capabilities(plan.device);
   if (!entry.block || entry.whole || !can.host_memory || entry.shapes == shapes) return std::nullopt;
@@ -41,9 +51,9 @@ std::optional<backends::Schedule> Shared::evaluated(const Plan& plan, Entry& ent
   {
     const std::lock_guard lock(mutex_);
     // Bodies of nodes are scheduled for the sizes that they are inferred with.
-    const bool has_bodies = std::any_of(block.graph->nodes.begin(), block.graph->nodes.end(),
-                                        [](const ir::Node& node) { return !ops::bodies_of(node).empty(); });
-    if (!entry.was_asked && !has_bodies) entry.sizes = Sizes::of(plan.graph, block.graph, block.layout);
+    const auto has_bodies = [](const ir::Node& node) { return !ops::bodies_of(node).empty(); };
+    if (!entry.was_asked && std::none_of(block.graph->nodes.begin(), block.graph->nodes.end(), has_bodies))
+      entry.sizes = Sizes::of(plan.graph, block.graph, block.layout);
     entry.was_asked = true;
   }
   std::vector<Dims> sizes;
@@ -52,7 +62,7 @@ std::optional<backends::Schedule> Shared::evaluated(const Plan& plan, Entry& ent
   const LayoutRequest request{*block.graph,           block.facts,           decided, block.concurrent, true,
                               &entry.steps.placement, &block.layout.storages};
   Layout layout = lay_out(request, sizes);
-  return plan::bind(plan, block, std::move(layout), threads, std::move(decided));
+  return plan::bind(plan, block, std::move(layout), threads, std::move(decided), &scheduled(plan, entry, threads));
 }
 
 Bound Shared::bind(const Plan& plan, const Shapes& shapes, int threads) {
@@ -63,7 +73,9 @@ Bound Shared::bind(const Plan& plan, const Shapes& shapes, int threads) {
     bound.schedule.emplace(std::move(*schedule));
   } else if (known.shapes == sizes_of(plan, shapes)) {
     bound.whole = known.whole, bound.rest = known.rest, bound.parts = known.parts;
-    if (known.block) bound.schedule.emplace(plan::bind(plan, *known.block, known.block->layout, threads));
+    if (known.block)
+      bound.schedule.emplace(
+          plan::bind(plan, *known.block, known.block->layout, threads, {}, &scheduled(plan, known, threads)));
   } else {
     Planned part = planned(concretise(plan.graph, shapes), plan);
     if (part.graph) {

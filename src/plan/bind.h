@@ -28,8 +28,9 @@ struct Block {
 /// The steps over a concrete graph. `exactly`: it is the one that they were made for, and Error(bad_engine) is thrown
 /// where they are not its steps; else nodes that have none get one as their sizes come.
 Block block_of(const Plan& plan, const Steps& steps, ir::Graph graph, bool exactly);
-/// The block for the sizes of a layout.
-backends::Schedule bind(const Plan& plan, const Block& block, Layout layout, int threads, Decided decided = {});
+/// The block for the sizes of a layout. `known`: its steps at other sizes, which it shares where the same nodes run.
+backends::Schedule bind(const Plan& plan, const Block& block, Layout layout, int threads, Decided decided = {},
+                        const backends::ScheduledSteps* known = nullptr);
 
 struct Rest;
 
@@ -61,10 +62,12 @@ class Shared {
     std::optional<Block> block;
     std::optional<ir::Graph> whole, rest;
     std::shared_ptr<const Rest> parts;
-    bool was_asked = false;              // for sizes that are not the best
-    std::unique_ptr<const Sizes> sizes;  // then, where they are functions of the inputs'
+    std::map<int, backends::ScheduledSteps> scheduled;  // of the block at its sizes, by threads
+    bool was_asked = false;                             // for sizes that are not the best
+    std::unique_ptr<const Sizes> sizes;                 // then, where they are functions of the inputs'
   };
   Entry& entry(const Plan& plan, size_t profile, const Shapes& shapes);
+  const backends::ScheduledSteps& scheduled(const Plan& plan, Entry& entry, int threads);
   /// The block with other sizes, without inferring the graph anew; nullopt where that takes the long way.
   std::optional<backends::Schedule> evaluated(const Plan& plan, Entry& entry, const Shapes& shapes, int threads);
 

@@ -148,15 +148,22 @@ Block block_of(const Plan& plan, const Steps& steps, ir::Graph graph, bool exact
   return block;
 }
 
-backends::Schedule bind(const Plan& plan, const Block& block, Layout layout, int threads, Decided decided) {
-  const backends::Backend& backend = backends::backend(plan.device);
+backends::Schedule bind(const Plan& plan, const Block& block, Layout layout, int threads, Decided decided,
+                        const backends::ScheduledSteps* known) {
   backends::Schedule schedule(block.graph);
   schedule.device = plan.device, schedule.threads = threads, schedule.concurrent = block.concurrent;
   schedule.layout = std::move(layout), schedule.decided = std::move(decided);
+  if (known && schedule.layout.runs == block.layout.runs) {
+    schedule.steps = *known;
+    return schedule;
+  }
+  const backends::Backend& backend = backends::backend(plan.device);
   const Binder binder{plan, backend, block, schedule, backend.capabilities(plan.device).host_memory};
-  schedule.steps.reserve(block.choices.size());
+  std::vector<ScheduledStep> steps;
+  steps.reserve(block.choices.size());
   for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(block.choices.size()); ++id)
-    if (schedule.layout.runs[id]) schedule.steps.push_back(binder.step(id, block.choices[static_cast<size_t>(id)]));
+    if (schedule.layout.runs[id]) steps.push_back(binder.step(id, block.choices[static_cast<size_t>(id)]));
+  schedule.steps = backends::ScheduledSteps(std::move(steps));
   if (schedule.concurrent) sort_by_depth(schedule);
   return schedule;
 }

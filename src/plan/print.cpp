@@ -30,14 +30,15 @@ std::string operand_text(const backends::Schedule& schedule, ir::ValueId id, con
   return text;
 }
 
-std::string step_text(const backends::Schedule& schedule, const backends::ScheduledStep& step,
-                      const std::string& indent) {
+std::string step_text(const backends::Schedule& schedule, size_t place, const std::string& indent) {
+  const backends::ScheduledStep& step = schedule.steps[place];
+  const backends::Problem problem = schedule.problem(place);
   const ir::Node& node = schedule.graph.node(step.node);
   std::string in, out;
   for (size_t at = 0; at < node.inputs.size(); ++at)
-    in += (at ? ", " : "") + operand_text(schedule, node.inputs[at], step.problem.inputs[at]);
+    in += (at ? ", " : "") + operand_text(schedule, node.inputs[at], problem.inputs[at]);
   for (size_t at = 0; at < node.outputs.size(); ++at)
-    out += (at ? ", " : "") + operand_text(schedule, node.outputs[at], step.problem.outputs[at]);
+    out += (at ? ", " : "") + operand_text(schedule, node.outputs[at], problem.outputs[at]);
   const std::string tactic = step.host ? "host:" + step.host->tactic : step.tactic;
   return fmt::format("{:<6} {:<20} {}\n{}          {}\n{}          -> {}\n", name(kind_of(node, step)), tactic,
                      printable(node.op + " " + node.label()), indent, in, indent, out);
@@ -64,7 +65,7 @@ std::string text_of(const backends::Schedule& schedule, const std::string& inden
                         place_text(schedule, graph.outputs[at]));
   for (size_t at = 0; at < schedule.steps.size(); ++at) {
     const backends::ScheduledStep& step = schedule.steps[at];
-    text += fmt::format("{}step {:>4} {}", indent, at, step_text(schedule, step, indent));
+    text += fmt::format("{}step {:>4} {}", indent, at, step_text(schedule, at, indent));
     if (!step.blocks) continue;
     const ir::Node& node = graph.node(step.node);
     const std::vector<std::string> names = ops::bodies_of(node);

@@ -32,8 +32,7 @@ struct Scheduler {
     step.tactic = backend.choose(step.problem, plan.device, recorded(step.key));
     if (!step.tactic.empty()) return;
     step.key.clear();
-    ScheduledStep::OnHost host{host_problem_of(schedule.graph, step.node, schedule.layout, schedule.threads, plan),
-                               {}};
+    ScheduledStep::OnHost host{host_problem_of(schedule.graph, step.node, schedule.layout, schedule.threads, plan), {}};
     host.tactic = choose(host.problem, plan.records).name;
     step.host = std::move(host);
   }
@@ -43,7 +42,8 @@ struct Scheduler {
 
 void sort_by_depth(backends::Schedule& schedule) {
   const std::vector<int> depth = depths(schedule.graph);
-  std::stable_sort(schedule.steps.begin(), schedule.steps.end(), [&](const ScheduledStep& a, const ScheduledStep& b) {
+  std::vector<ScheduledStep>& steps = schedule.steps.own();
+  std::stable_sort(steps.begin(), steps.end(), [&](const ScheduledStep& a, const ScheduledStep& b) {
     return depth[static_cast<size_t>(a.node)] < depth[static_cast<size_t>(b.node)];
   });
 }
@@ -62,7 +62,7 @@ backends::Schedule schedule(const Plan& plan, ir::Graph graph, int threads, Bran
     BlockChoice choice = choose_blocks(schedule.graph, step.problem, id, plan);
     if (choice.blocks) step.blocks = std::move(choice.blocks), step.tactic = std::move(choice.tactic);
     else step.key = backend.key(step.problem, &plan.device);
-    schedule.steps.push_back(std::move(step));
+    schedule.steps.own().push_back(std::move(step));
   }
   const Record* network = can.concurrent ? record_for(network_key(keys_of(schedule)), plan.records) : nullptr;
   schedule.concurrent = branches == Branches::concurrent ||
@@ -70,9 +70,9 @@ backends::Schedule schedule(const Plan& plan, ir::Graph graph, int threads, Bran
   if (schedule.concurrent) {
     sort_by_depth(schedule);
     schedule.layout = lay_out(schedule.graph, true, can.host_memory);
-    for (ScheduledStep& step : schedule.steps) step.problem = scheduler.problem(step.node);
+    for (ScheduledStep& step : schedule.steps.own()) step.problem = scheduler.problem(step.node);
   }
-  for (ScheduledStep& step : schedule.steps)
+  for (ScheduledStep& step : schedule.steps.own())
     if (step.tactic.empty()) scheduler.choose_tactic(step);
   return schedule;
 }

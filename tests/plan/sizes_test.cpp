@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "ir/dim_program.h"
 #include "ops/op.h"
+#include "runtime/program.h"
 #include "support/net.h"
 
 /// Sizes that are evaluated are those that inference gives, and runs with them give the same bits.
@@ -243,6 +244,38 @@ TEST_F(NewSizes, OfAImageRun) {
       node("n", "Slice", {"s", "zero", "one"}, {"n"}) + node("t", "Concat", {"n", "rest"}, {"t"}, integer("axis", 0)) +
       node("g", "Reshape", {"f", "t"}, {"g"}) + node("h", "Softmax", {"g"}, {"y"}, integer("axis", 1)) + output("y"));
   expect_same_bits(net, {{1, 3, 8, 8}, {2, 3, 9, 12}, {3, 3, 16, 5}, {1, 3, 40, 33}});
+}
+
+/// Steps that are made from those of other sizes, and a product whose kernel takes one row alone.
+TEST_F(NewSizes, OfPoolsAndProductsRun) {
+  const std::string window = integers("kernel_shape", {3, 3}) + integers("strides", {2, 2});
+  const std::string net = model(
+      input("x", {-1, 3, -2, -3}) + random_weights("w1", {32, 3, 3, 3}, 1) + random_weights("w2", {32, 32}, 2) +
+      random_weights("w3", {32, 32, 1, 1}, 3) + node("a", "Conv", {"x", "w1"}, {"a"}, integers("pads", {1, 1, 1, 1})) +
+      node("b", "MaxPool", {"a"}, {"b"}, window + text("auto_pad", "SAME_UPPER")) +
+      node("c", "AveragePool", {"b"}, {"c"}, window + integers("pads", {1, 0, 0, 1})) +
+      node("d", "GlobalAveragePool", {"c"}, {"d"}) + node("e", "Conv", {"d", "w3"}, {"e"}) +
+      node("f", "Sigmoid", {"e"}, {"f"}) + node("g", "Mul", {"c", "f"}, {"g"}) +
+      node("h", "GlobalMaxPool", {"g"}, {"h"}) + node("i", "Flatten", {"h"}, {"i"}, integer("axis", 1)) +
+      node("j", "Gemm", {"i", "w2"}, {"y"}) + output("y"));
+  expect_same_bits(net, {{1, 3, 9, 9}, {2, 3, 9, 9}, {3, 3, 12, 20}, {1, 3, 17, 8}, {5, 3, 8, 8}});
+}
+
+TEST_F(NewSizes, TellTheTacticThatRuns) {
+  const std::string net = model(input("x", {-1, 32}) + random_weights("w", {32, 32}, 2) +
+                                node("p", "MatMul", {"x", "w"}, {"y"}) + output("y"));
+  BuildOptions options = quick_build();
+  options.shapes = {{"x", {1, 32}}};
+  plan::Plan plan = plan_of(build_net(folder_, net, options));
+  plan.steps[0].steps.back().tactic = "gemv";
+  plan::Shared shared;
+  ThreadPool threads(1);
+  const runtime::Program best(plan, {{"x", {1, 32}}}, threads, &shared);
+  for (const int64_t rows : {1, 2, 3, 1}) {
+    runtime::Program program(plan, {{"x", {rows, 32}}}, threads, &shared);
+    EXPECT_EQ(program.profile(std::vector<Tensor>{random_tensor({rows, 32}, 1)}, 1).back().tactic,
+              rows == 1 ? "gemv" : "direct");
+  }
 }
 
 }  // namespace

@@ -129,7 +129,7 @@ TEST_F(Steps, EveryKernelPacksWeightsOnceForAllSizes) {
     const EngineAccess::Impl& impl = EngineAccess::of(engine);
     const auto tactic_of = [&](const std::vector<int64_t>& sizes, int threads, const std::string& wanted) {
       plan::Bound bound = impl.shared.bind(plan_of(engine), {{"x", sizes}}, threads);
-      for (backends::ScheduledStep& step : bound.schedule->steps) step.tactic = wanted;
+      for (backends::ScheduledStep& step : bound.schedule->steps.own()) step.tactic = wanted;
       ThreadPool pool(threads);
       auto compiled = backends::host().compile(std::move(*bound.schedule), pool);
       EXPECT_EQ(impl.shared.weights().count(), one.packed) << one.tactic;
@@ -153,7 +153,7 @@ output %y as "y"
   const Engine engine = with(plan);
   plan::Bound bound = EngineAccess::of(engine).shared.bind(plan_of(engine), plan.shapes, 1);
   ASSERT_TRUE(bound.schedule);
-  for (backends::ScheduledStep& step : bound.schedule->steps) step.tactic = "one";
+  for (backends::ScheduledStep& step : bound.schedule->steps.own()) step.tactic = "one";
   EXPECT_EQ(plan::print(*bound.schedule), R"(buffer   arena 64 bytes
 buffer   constants 32 bytes
 buffer   input x f32[3,4]
@@ -166,6 +166,11 @@ step    1 launch one                  Softmax soft
           s0 f32[3,2]/[4,1]
           -> s0+8 f32[3,2]/[4,1]
 )");
+  const plan::Bound larger = EngineAccess::of(engine).shared.bind(plan_of(engine), {{"x", {5, 4}}}, 1);
+  ASSERT_TRUE(larger.schedule);
+  const std::string printed = plan::print(*larger.schedule);
+  EXPECT_NE(printed.find("x f32[5,4], const w f32[4,2]\n          -> s0 f32[5,2]/[4,1]\n"), std::string::npos)
+      << printed;
 }
 
 TEST_F(Steps, AreOfKinds) {

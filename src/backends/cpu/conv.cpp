@@ -137,33 +137,45 @@ float (*value_of(DType type))(const void*, int64_t) {
 }
 
 class ConvStep : public backends::Step {
+  /// What no size changes.
+  struct Fixed {
+    const ConvTactic* tactic;
+    ConvNode node;
+    Packed packed;
+    Tensor weights;
+  };
+
  public:
   ConvStep(const ConvTactic& tactic, const Problem& problem, const ConvNode& node, const ConvShape& shape)
-      : tactic_(&tactic),
-        node_(node),
+      : fixed_(std::make_shared<Fixed>(
+            &tactic, node,
+            packed_weights(problem, tactic, shape, [&] { return weights_of(problem, is_bf16(tactic.name)); }),
+            problem.inputs[1].constant)),
         shape_(shape),
-        packed_(packed_weights(problem, tactic, shape, [&] { return weights_of(problem, is_bf16(tactic.name)); })),
-        weights_(problem.inputs[1].constant) {
+        residual_(node.epilogue.residual != Residual::none) {
     const float* bias =
         problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
-    auto kernel = tactic.make(shape, node.epilogue, floats_of(*packed_), bias, problem.threads);
-    kernel->refer_to({weights_.data(), weights_.dtype() == DType::f32 ? nullptr : value_of(weights_.dtype())});
+    auto kernel = tactic.make(shape, node.epilogue, floats_of(*fixed_->packed), bias, problem.threads);
+    const Tensor& weights = fixed_->weights;
+    kernel->refer_to({weights.data(), weights.dtype() == DType::f32 ? nullptr : value_of(weights.dtype())});
     kernel_ = std::move(kernel);
-    residual_ = node.epilogue.residual != Residual::none;
-    residual_constant_ = residual_ ? problem.inputs[3].constant : Tensor();
   }
+  ConvStep(std::shared_ptr<const Fixed> fixed, const ConvShape& shape, std::unique_ptr<const ConvKernel> kernel)
+      : fixed_(std::move(fixed)),
+        shape_(shape),
+        kernel_(std::move(kernel)),
+        residual_(fixed_->node.epilogue.residual != Residual::none) {}
   std::unique_ptr<Step> resized(const Problem& problem) const override {
     ConvShape shape{};
-    if (problem.inputs[1].constant.data() != weights_.data() || conv_shape_of(node_, conv_operands(problem), shape) ||
-        tactic_->refuses(shape, node_.epilogue) || !packs_alike(*tactic_, shape, shape_))
+    const Fixed& fixed = *fixed_;
+    if (problem.inputs[1].constant.data() != fixed.weights.data() ||
+        conv_shape_of(fixed.node, conv_operands(problem), shape) || fixed.tactic->refuses(shape, fixed.node.epilogue) ||
+        !packs_alike(*fixed.tactic, shape, shape_))
       return nullptr;
-    auto other = std::make_unique<ConvStep>(*this);
-    other->shape_ = shape;
-    other->kernel_ = kernel_->resized(shape, problem.threads);
-    return other;
+    return std::make_unique<ConvStep>(fixed_, shape, kernel_->resized(shape, problem.threads));
   }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
-  size_t packed_bytes() const override { return packed_->size(); }
+  size_t packed_bytes() const override { return fixed_->packed->size(); }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     kernel_->run(reinterpret_cast<const float*>(inputs[0]),
                  residual_ ? reinterpret_cast<const float*>(inputs[3]) : nullptr, reinterpret_cast<float*>(outputs[0]),
@@ -171,12 +183,9 @@ class ConvStep : public backends::Step {
   }
 
  private:
-  const ConvTactic* tactic_;
-  ConvNode node_;
+  std::shared_ptr<const Fixed> fixed_;
   ConvShape shape_;
-  Packed packed_;
-  Tensor weights_, residual_constant_;
-  std::shared_ptr<const ConvKernel> kernel_;
+  std::unique_ptr<const ConvKernel> kernel_;
   bool residual_;
 };
 

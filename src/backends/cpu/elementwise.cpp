@@ -21,6 +21,13 @@ bool is_binary(const ops::Formula& formula) { return ops::expression(formula.id)
 class BinaryStep : public backends::Step {
  public:
   BinaryStep(const Problem& problem, expr::Id f) : rows_(problem, 2), f_(f), ops_(row_ops(isa_for(problem))) {}
+  std::unique_ptr<Step> resized(const Problem& problem) const override {
+    const Rows rows(problem, 2);
+    if (!rows.contiguous()) return nullptr;
+    auto other = std::make_unique<BinaryStep>(*this);
+    other->rows_ = rows;
+    return other;
+  }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* a = reinterpret_cast<const float*>(inputs[0]);
     const auto* b = reinterpret_cast<const float*>(inputs[1]);
@@ -46,6 +53,13 @@ class UnaryStep : public backends::Step {
  public:
   UnaryStep(const Problem& problem, const ops::Formula& f)
       : rows_(problem, 1), f_(f), ops_(row_ops(isa_for(problem))) {}
+  std::unique_ptr<Step> resized(const Problem& problem) const override {
+    const Rows rows(problem, 1);
+    if (!rows.contiguous()) return nullptr;
+    auto other = std::make_unique<UnaryStep>(*this);
+    other->rows_ = rows;
+    return other;
+  }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     auto* y = reinterpret_cast<float*>(outputs[0]);

@@ -162,8 +162,8 @@ std::vector<LayerTime> HostExecutable::profile(std::span<const Tensor> inputs, i
   std::vector<LayerTime> layers, bodies;
   for (size_t at = 0; at < times.size(); ++at) {
     const ir::Node& node = graph().node(schedule().steps[at].node);
-    layers.push_back(
-        {node.op + " " + node.label(), node.origins, schedule().steps[at].tactic, times[at] / std::max(1, iterations)});
+    layers.push_back({node.op + " " + node.label(), node.origins, compiled_->kernels().tactic(at),
+                      times[at] / std::max(1, iterations)});
     const size_t begin = bodies.size();
     if (const ControlStep* step = control(at)) step->add_times(bodies, node.label() + "/", std::max(1, iterations));
     for (size_t inner = begin; inner < bodies.size(); ++inner) layers[at].microseconds -= bodies[inner].microseconds;

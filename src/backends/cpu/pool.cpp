@@ -20,14 +20,17 @@ class PoolStep : public backends::Step {
  public:
   explicit PoolStep(const Problem& problem) : window_(problem), ops_(row_ops(isa_for(problem))) {
     const ir::Node& node = *problem.node;
-    const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-    x_ = x.dims, xs_ = x.strides, y_ = y.dims, ys_ = y.strides;
     max_ = ops::traits_of(node.op).reduction() == ops::Reduction::largest;
     include_pad_ = node.integer("count_include_pad", 0) != 0;
-    const int64_t reach = (window_.kernel[1] - 1) * window_.dilations[1], stride = window_.strides[1];
-    inside_[0] = std::min(y_[2], (window_.pads[1] + stride - 1) / stride);
-    const int64_t last = x_[2] - 1 - reach + window_.pads[1];
-    inside_[1] = last < 0 ? inside_[0] : std::clamp(last / stride + 1, inside_[0], y_[2]);
+    fit(problem);
+  }
+
+  std::unique_ptr<Step> resized(const Problem& problem) const override {
+    if (!problem.inputs[0].rows_contiguous() || !problem.outputs[0].rows_contiguous()) return nullptr;
+    auto other = std::make_unique<PoolStep>(*this);
+    other->window_.fit(problem);
+    other->fit(problem);
+    return other;
   }
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
@@ -57,6 +60,15 @@ class PoolStep : public backends::Step {
 
  private:
   static constexpr int64_t at_once = 32;  // taps
+
+  void fit(const Problem& problem) {
+    const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+    x_ = x.dims, xs_ = x.strides, y_ = y.dims, ys_ = y.strides;
+    const int64_t reach = (window_.kernel[1] - 1) * window_.dilations[1], stride = window_.strides[1];
+    inside_[0] = std::min(y_[2], (window_.pads[1] + stride - 1) / stride);
+    const int64_t last = x_[2] - 1 - reach + window_.pads[1];
+    inside_[1] = last < 0 ? inside_[0] : std::clamp(last / stride + 1, inside_[0], y_[2]);
+  }
 
   /// The windows of a row that begin and end inside the image's columns, if there are several of few taps.
   bool inside(const float* x, float* y, int64_t row, int64_t channels) const {
@@ -109,7 +121,7 @@ class PoolStep : public backends::Step {
     ops_.scale(y, 1.f / static_cast<float>(count), channels);
   }
 
-  const PoolWindow window_;
+  PoolWindow window_;
   Dims x_, xs_, y_, ys_;
   int64_t inside_[2];  // columns of the output whose windows lie inside those of the input
   bool max_, include_pad_;

@@ -7,21 +7,27 @@
 
 namespace tenon::cpu {
 
-PoolWindow::PoolWindow(const backends::Problem& problem, size_t first) {
+PoolWindow::PoolWindow(const backends::Problem& problem, size_t first)
+    : global_(ops::has_trait(problem.node->op, ops::Trait::global)) {
   const ir::Node& node = *problem.node;
-  const Dims &x = problem.inputs[0].dims, &y = problem.outputs[0].dims;
-  const bool global = ops::has_trait(node.op, ops::Trait::global);
-  kernel = global ? std::vector<int64_t>{x[first], x[first + 1]} : node.integers("kernel_shape");
-  strides = node.integers("strides", {1, 1});
-  dilations = node.integers("dilations", {1, 1});
-  pads = node.integers("pads", {0, 0, 0, 0});
+  const auto read = [&](const char* name, auto& numbers) {
+    const std::vector<int64_t> given = node.integers(name);
+    std::copy_n(given.begin(), std::min(given.size(), numbers.size()), numbers.begin());
+  };
+  read("kernel_shape", kernel), read("strides", strides), read("dilations", dilations);
   const std::string mode = node.text("auto_pad", "NOTSET");
-  if (mode == "VALID") pads = {0, 0, 0, 0};
-  if (!mode.starts_with("SAME")) return;
-  for (size_t axis : {size_t{0}, size_t{1}}) {
+  if (mode != "VALID") read("pads", pads);
+  same_ = mode.starts_with("SAME"), same_upper_ = mode == "SAME_UPPER";
+  fit(problem, first);
+}
+
+void PoolWindow::fit(const backends::Problem& problem, size_t first) {
+  const Dims &x = problem.inputs[0].dims, &y = problem.outputs[0].dims;
+  if (global_) kernel = {x[first], x[first + 1]};
+  for (size_t axis = 0; same_ && axis < 2; ++axis) {
     const int64_t total = std::max<int64_t>(
         0, (y[axis + first] - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1 - x[axis + first]);
-    pads[axis] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
+    pads[axis] = same_upper_ ? total / 2 : total - total / 2;
     pads[axis + 2] = total - pads[axis];
   }
 }

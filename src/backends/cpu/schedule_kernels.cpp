@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/schedule_kernels.h"
 
+#include <algorithm>
 #include <set>
 #include <tuple>
 
@@ -11,31 +12,51 @@ namespace tenon::cpu {
 ScheduleKernels::ScheduleKernels(const backends::Schedule& schedule, backends::Schedule* own,
                                  const ScheduleKernels* like)
     : schedule_(schedule) {
-  steps_.reserve(schedule_.steps.size()), blocks_.reserve(schedule_.steps.size());
-  for (size_t at = 0; at < schedule_.steps.size(); ++at) {
+  const auto has_weights = [&](const backends::ScheduledStep& step) {
+    return step.problem.weights == schedule.weights.get();
+  };
+  if (own && !std::all_of(own->steps.begin(), own->steps.end(), has_weights))
+    for (backends::ScheduledStep& step : own->steps.own()) step.problem.weights = schedule.weights.get();
+  make_steps(like);
+}
+
+void ScheduleKernels::make_steps(const ScheduleKernels* like) {
+  const size_t count = schedule_.steps.size();
+  steps_.reserve(count), blocks_.resize(count), kernels_.resize(count);
+  const bool same = like && schedule_.steps.same_as(like->schedule_.steps);
+  backends::ScheduledSteps::Sized sized(schedule_);
+  for (size_t at = 0; at < count; ++at) {
     const backends::ScheduledStep& scheduled = schedule_.steps[at];
-    if (own) own->steps[at].problem.weights = schedule_.weights.get();
     steps_.emplace_back();
-    blocks_.emplace_back();
-    if (!scheduled.blocks) {
-      const backends::Step* const other = like ? like->step_of(scheduled, at) : nullptr;
-      backends::MadeStep made{other ? other->resized(scheduled.problem) : nullptr, scheduled.tactic};
-      if (!made.step) made = backends::make_step(scheduled.problem, scheduled.tactic);
-      steps_.back() = std::move(made.step);
-      if (own) own->steps[at].tactic = std::move(made.tactic);
+    if (scheduled.blocks) {
+      for (const backends::Schedule& block : *scheduled.blocks)
+        blocks_[at].push_back(std::make_unique<ScheduleKernels>(block));
       continue;
     }
-    for (const backends::Schedule& block : *scheduled.blocks)
-      blocks_.back().push_back(std::make_unique<ScheduleKernels>(block));
+    const backends::Problem& problem = sized.problem(at);
+    if (const backends::Step* const other = like ? like->step_of(scheduled, at, same) : nullptr) {
+      if (same) kernels_[at] = like->kernels_[at];
+      steps_.back() = other->resized(problem);
+    }
+    if (steps_.back()) continue;
+    backends::MadeStep made = backends::make_step(problem, scheduled.tactic, kernels_[at]);
+    steps_.back() = std::move(made.step), kernels_[at] = made.kernel;
+    if (made.tactic != scheduled.tactic) others_.emplace(at, std::move(made.tactic));
   }
 }
 
-const backends::Step* ScheduleKernels::step_of(const backends::ScheduledStep& wanted, size_t at) const {
+const std::string& ScheduleKernels::tactic(size_t at) const {
+  const auto other = others_.find(at);
+  return other == others_.end() ? schedule_.steps[at].tactic : other->second;
+}
+
+const backends::Step* ScheduleKernels::step_of(const backends::ScheduledStep& wanted, size_t at, bool same) const {
+  if (same) return others_.count(at) ? nullptr : steps_[at].get();
   // Views leave out other steps for other sizes, but for the most part it is the same place.
   for (size_t tried = 0, count = steps_.size(); tried < count; ++tried) {
     const size_t place = (at + tried) % count;
     if (schedule_.steps[place].node == wanted.node)
-      return schedule_.steps[place].tactic == wanted.tactic ? steps_[place].get() : nullptr;
+      return tactic(place) == wanted.tactic ? steps_[place].get() : nullptr;
   }
   return nullptr;
 }
@@ -53,7 +74,7 @@ size_t ScheduleKernels::packed_bytes() const {
       if (const Tensor* constant = input == ir::no_value ? nullptr : schedule_.constant(input))
         if (size_of(constant->dtype()) > 0 && constant->dims().rank() > 1)
           constants.push_back(constant->data<std::byte>());
-    if (seen.emplace(std::move(constants), schedule_.steps[at].tactic, own).second) bytes += own;
+    if (seen.emplace(std::move(constants), tactic(at), own).second) bytes += own;
   }
   return bytes;
 }
@@ -74,9 +95,9 @@ size_t ScheduleKernels::plain_bytes() const {
 
 std::shared_ptr<const backends::Step> ScheduleKernels::step(size_t at) const {
   const backends::ScheduledStep& scheduled = schedule_.steps[at];
-  if (scheduled.blocks) return make_control_step(scheduled.problem, blocks_[at]);
+  if (scheduled.blocks) return make_control_step(schedule_.problem(at), blocks_[at]);
   if (steps_[at]->shared()) return steps_[at];
-  return backends::make_step(scheduled.problem, scheduled.tactic).step;
+  return backends::make_step(schedule_.problem(at), scheduled.tactic).step;
 }
 
 }  // namespace tenon::cpu
