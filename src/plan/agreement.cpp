@@ -92,10 +92,10 @@ std::vector<int64_t> constant_integers(const ir::Graph& graph, ir::ValueId id) {
   return {tensor->data<int64_t>(), tensor->data<int64_t>() + tensor->elements()};
 }
 
-/// A product with a constant matrix, and a constant row where something is added.
+/// A product with a constant matrix, and a constant row where one is added.
 bool is_rows_by_matrix(const ir::Graph& graph, const ir::Node& node) {
   if (!ops::has_trait(node.op, ops::Trait::integer_form) || ops::has_trait(node.op, ops::Trait::convolution) ||
-      node.integer("transA", 0) != 0 || node.inputs.size() > 3)
+      node.integer("transA", 0) != 0 || node.inputs.size() > 4)
     return false;
   const Tensor* matrix = graph.constant(node.inputs[1]);
   if (!matrix || matrix->dims().rank() != 2) return false;
@@ -111,7 +111,31 @@ bool is_product(const ir::Node& node, const std::vector<Dims>& sizes) {
   if (a.rank() < 2 || b.rank() != 2 || y.rank() != a.rank()) return false;
   for (size_t axis = 0; axis + 1 < a.rank(); ++axis)
     if (a[axis] != y[axis]) return false;
+  if (node.inputs.size() > 3 && node.inputs[3] != ir::no_value && !(sizes[static_cast<size_t>(node.inputs[3])] == y))
+    return false;  // the residual
   return a.back() == b[turned ? 1 : 0] && y.back() == b[turned ? 0 : 1];
+}
+
+/// Shares or normal forms of the data, whose other operands are broadcast over it.
+bool is_normal(const ir::Node& node, const std::vector<Dims>& sizes) {
+  const Dims &x = sizes[static_cast<size_t>(node.inputs[0])], &y = sizes[static_cast<size_t>(node.outputs[0])];
+  for (size_t at = 1; at < node.inputs.size(); ++at) {
+    if (node.inputs[at] == ir::no_value) continue;
+    const Dims& other = sizes[static_cast<size_t>(node.inputs[at])];
+    if (other.rank() > x.rank()) return false;
+    for (size_t back = 1; back <= other.rank(); ++back)
+      if (const int64_t size = other[other.rank() - back]; size != 1 && size != x[x.rank() - back]) return false;
+  }
+  return x == y;
+}
+
+/// What the graph was inferred with.
+std::vector<Dims> known_sizes(const ir::Graph& graph) {
+  std::vector<Dims> sizes(graph.values.size());
+  for (size_t id = 0; id < sizes.size(); ++id)
+    if (const auto& shape = graph.values[id].shape)
+      for (const ir::Dim& dim : *shape) sizes[id].push_back(dim.is_constant() ? dim.value() : 0);
+  return sizes;
 }
 
 }  // namespace
@@ -187,6 +211,10 @@ Agreement::Check Agreement::check_of(ir::NodeId id) const {
     check.perm = node.integers("perm");
   } else if (is_rows_by_matrix(graph_, node)) {
     check.kind = Kind::product;
+  } else if (node.outputs.size() == 1 &&
+             (ops::has_trait(node.op, ops::Trait::softmax) || ops::has_trait(node.op, ops::Trait::centred)) &&
+             is_normal(node, known_sizes(graph_))) {
+    check.kind = Kind::normal;
   }
   if (check.kind != Kind::inferred) return check;
   std::map<ir::ValueId, ir::ValueId> copies;
@@ -264,6 +292,7 @@ bool Agreement::holds(const Check& check, const std::vector<Dims>& sizes) const 
              sizes[static_cast<size_t>(node.outputs[0])].elements();
     case Kind::windows: return windows_hold(check, sizes);
     case Kind::product: return is_product(node, sizes);
+    case Kind::normal: return is_normal(node, sizes);
     case Kind::global: return is_global(node, check.axis, sizes);
     case Kind::split: return is_split(node, check.axis, check.parts, sizes);
     case Kind::concat: return is_concatenation(node, check.axis, sizes);

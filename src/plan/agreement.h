@@ -16,7 +16,7 @@ class Agreement {
   bool holds(const std::vector<Dims>& sizes, const Decided& decided) const;
 
  private:
-  enum class Kind : uint8_t { elementwise, view, windows, global, product, concat, split, transpose, inferred };
+  enum class Kind : uint8_t { elementwise, view, windows, global, product, normal, concat, split, transpose, inferred };
   /// A convolution of images: by spatial axis, and of its weights. Channels of a pool are 0: it keeps them.
   struct Window {
     int64_t kernel[2], stride[2], dilation[2], pads[2], in_channels, out_channels;

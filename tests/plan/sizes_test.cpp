@@ -131,6 +131,35 @@ output %y as "y"
 }
 
 /// As layers of a dense block do: each reads all results before it.
+TEST(Sizes, OfProductsAndNormalFormsAreThoseOfInference) {
+  Evaluated net(R"(graph "g"
+input %x : f32[N,L,4]
+input %more : f32[N,K,6]
+const %w : f32[4,6] = @0
+const %scale : f32[6] = @1
+const %bias : f32[1,6] = @2
+%p : ? = MatMul(%x, %w, _, %more) {residual="before"} from ["p"]
+%n : ? = LayerNormalization(%p, %scale, %bias) from ["n"]
+%y : ? = Softmax(%n) {axis=-1} from ["s"]
+output %y as "y"
+)",
+                {{"x", {1, 5, 4}}, {"more", {1, 5, 6}}},
+                {random_tensor({4, 6}, 1), random_tensor({6}, 2), random_tensor({1, 6}, 3)});
+  ASSERT_TRUE(net.sizes);
+  net.expect_inferred({{"x", {3, 9, 4}}, {"more", {3, 9, 6}}});
+  EXPECT_FALSE(net.holds({{"x", {3, 9, 4}}, {"more", {3, 8, 6}}})) << "what is added has other rows";
+  EXPECT_FALSE(net.holds({{"x", {3, 9, 5}}, {"more", {3, 9, 6}}})) << "the matrix has four rows";
+  Evaluated open(R"(graph "g"
+input %x : f32[N,C]
+const %scale : f32[4] = @0
+%y : ? = LayerNormalization(%x, %scale) from ["n"]
+output %y as "y"
+)",
+                 {{"x", {2, 4}}}, {random_tensor({4}, 2)});
+  EXPECT_TRUE(open.holds({{"x", {3, 4}}}));
+  EXPECT_FALSE(open.holds({{"x", {3, 5}}})) << "the scale is of four";
+}
+
 TEST(Layout, LetsConcatenationsOfTheSameValuesShareOnePlace) {
   ir::Graph graph = ir::parse(R"(graph "g"
 input %x : f32[1,2,2,4]
