@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
+#include <numeric>
+#include <tuple>
 
 #include "backends/cuda/convolution/convolution.h"
 #include "backends/cuda/movement/col2im_params.h"
@@ -11,7 +14,31 @@ namespace {
 using Params = Col2ImParams;
 constexpr int64_t most = int64_t{1} << 31;
 
-Reason shape_of(const Problem& problem, Params& params) {
+struct Axis {
+  int64_t image = 1, block = 1, steps = 1, stride = 1, dilation = 1, pad = 0;
+  int64_t share() const { return std::gcd(stride, dilation); }
+  /// Of dilation / share modulo stride / share: which tap holds a pixel.
+  int64_t inverse() const {
+    const int64_t period = stride / share(), step = dilation / share() % period;
+    // By Euclid: before = step * known modulo period, throughout.
+    int64_t before = period, rest = step, old = 0, known = 1;
+    while (rest > 1) {
+      const int64_t times = before / rest;
+      std::tie(before, rest) = std::pair(rest, before - times * rest);
+      std::tie(old, known) = std::pair(known, old - times * known);
+    }
+    return period == 1 ? 1 : (known % period + period) % period;
+  }
+  std::string words() const {
+    std::string list;
+    for (const int64_t number : {image, block, steps, stride, dilation, pad, share(), inverse()})
+      list += (list.empty() ? "" : ",") + std::to_string(number);
+    return list;
+  }
+};
+using Axes = std::array<Axis, 3>;
+
+Reason axes_of(const Problem& problem, Axes& axes) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   if (!is_real(x.dtype) || x.dtype != y.dtype) return {Reason::element_type, "elements", "f32, f16 or bf16"};
   if (!x.dense() || !y.dense()) return {Reason::view, "an operand"};
@@ -25,36 +52,46 @@ Reason shape_of(const Problem& problem, Params& params) {
   const std::vector<int64_t> ones(rank, 1), zeros(rank * 2, 0);
   const auto strides = node.integers("strides", ones), dilations = node.integers("dilations", ones),
              pads = node.integers("pads", zeros);
-  params = {};
-  params.count = y.dims.elements(), params.taps = params.blocks = 1;
-  for (size_t axis = 0; axis < 3; ++axis) {
-    const bool has = axis + rank >= 3;
-    const size_t own = has ? axis + rank - 3 : 0;
-    const int64_t size = has ? image.data<int64_t>()[own] : 1, taps = has ? block.data<int64_t>()[own] : 1;
-    const int64_t stride = has ? strides[own] : 1, dilation = has ? dilations[own] : 1;
-    const int64_t before = has ? pads[own] : 0, after = has ? pads[own + rank] : 0;
-    const int64_t room = size + before + after - dilation * (taps - 1) - 1;
-    if (room < 0 || std::max({size, stride, dilation * taps, size + before + after}) >= most) return Reason::too_large;
-    params.image[axis] = static_cast<int>(size), params.block[axis] = static_cast<int>(taps);
-    params.strides[axis] = static_cast<int>(stride), params.dilations[axis] = static_cast<int>(dilation);
-    params.pads[axis] = static_cast<int>(before), params.steps[axis] = static_cast<int>(room / stride + 1);
-    params.taps *= params.block[axis], params.blocks *= params.steps[axis];
+  axes = {};
+  for (size_t own = 0; own < rank; ++own) {
+    Axis& axis = axes[own + 3 - rank];
+    axis = {image.data<int64_t>()[own], block.data<int64_t>()[own], 1, strides[own], dilations[own], pads[own]};
+    const int64_t padded = axis.image + pads[own] + pads[own + rank],
+                  room = padded - axis.dilation * (axis.block - 1) - 1;
+    if (room < 0 || std::max({axis.image, axis.stride, axis.dilation * axis.block, padded}) >= most)
+      return Reason::too_large;
+    axis.steps = room / axis.stride + 1;
   }
   return {};
 }
 
+int64_t planes_of(const Problem& problem) { return problem.outputs[0].dims[0] * problem.outputs[0].dims[1]; }
+
 Reason refuses(const Problem& problem, const Properties&) {
-  Params params;
-  return shape_of(problem, params);
+  Axes axes;
+  return axes_of(problem, axes);
 }
 
-std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
-  return {{"sums", {{"col2im.cu", {define_type("ELEMENT", problem.inputs[0].dtype)}, ""}}, {}}};
+std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
+  Axes axes;
+  axes_of(problem, axes);
+  std::vector<Tactic> list;
+  for (const int planes : {4, 2, 1}) {
+    // Several share the arithmetic of places, where enough threads are left.
+    const int64_t threads = problem.outputs[0].dims.elements() / planes;
+    if (planes > 1 && (planes_of(problem) % planes != 0 || threads < properties.multiprocessors * int64_t{512}))
+      continue;
+    const std::vector<std::string> defines{define_type("ELEMENT", problem.inputs[0].dtype), define("PLANES", planes),
+                                           "AXIS_0=" + axes[0].words(), "AXIS_1=" + axes[1].words(),
+                                           "AXIS_2=" + axes[2].words()};
+    list.push_back({"sums of " + std::to_string(planes), {{"col2im.cu", defines, ""}}, {planes}});
+  }
+  return list;
 }
 
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  Params params;
-  shape_of(problem, params);
+  Params params{};
+  params.count = static_cast<int>(problem.outputs[0].dims.elements() / tactic.numbers[0]);
   return simple_step<1>(device, tactic, "col2im", params, grid_for(params.count));
 }
 

@@ -1,30 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each element of an image is the sum of what the blocks hold of it. ELEMENT: type; sums are of f32.
+// Each element of an image is the sum of what the blocks hold of it. A thread makes one pixel of PLANES channels.
+// ELEMENT: type; sums are of f32. AXIS_0 to AXIS_2: three axes from the outermost on, each a list of Axis' parameters;
+// those that an image does not have are of size 1.
 typedef ELEMENT T;
 #include "col2im_params.h"
 typedef tenon::cuda::Col2ImParams Params;
 
+// SHARE: common divisor of stride and dilation. Taps that hold one pixel lie PERIOD = STRIDE / SHARE apart, and INVERSE
+// is that of DILATION / SHARE modulo PERIOD.
+template <int IMAGE, int BLOCK, int STEPS, int STRIDE, int DILATION, int PAD, int SHARE, int INVERSE>
+struct Axis {
+  static constexpr int PERIOD = STRIDE / SHARE, HITS = (BLOCK + PERIOD - 1) / PERIOD, UNROLL = HITS <= 8 ? HITS : 1;
+  static constexpr int SIZE = IMAGE, TAPS = BLOCK, PLACES = STEPS;
+  int at, first;  // a pixel, counted from where the padding begins, and the first tap that may hold it
+  __device__ __forceinline__ explicit Axis(int pixel) : at(pixel + PAD) {
+    first = at / SHARE % PERIOD;
+    if (INVERSE != 1) first = (int)((i64)first * INVERSE % PERIOD);
+  }
+  // The tap of a hit and the block's place, or false where there is none.
+  __device__ __forceinline__ bool find(int hit, int& tap, int& place) const {
+    tap = first + hit * PERIOD;
+    const int from = at - tap * DILATION;
+    place = from / STRIDE;
+    return tap < BLOCK && from >= 0 && place < STEPS && at % SHARE == 0;
+  }
+};
+typedef Axis<AXIS_0> Depth;
+typedef Axis<AXIS_1> Height;
+typedef Axis<AXIS_2> Width;
+
 extern "C" __global__ void __launch_bounds__(256)
     col2im(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+  constexpr int PIXELS = Depth::SIZE * Height::SIZE * Width::SIZE;
+  constexpr int BLOCKS = Depth::PLACES * Height::PLACES * Width::PLACES;
+  constexpr i64 COLUMNS = (i64)Depth::TAPS * Height::TAPS * Width::TAPS * BLOCKS;
   wait_for_previous(breadcrumb);
-  const i64 index = (i64)blockIdx.x * 256 + threadIdx.x;
+  const int index = blockIdx.x * 256 + threadIdx.x;
   if (index >= p.count) return;
-  const int w = index % p.image[2], h = index / p.image[2] % p.image[1],
-            d = index / p.image[2] / p.image[1] % p.image[0];
-  const int at[3] = {d + p.pads[0], h + p.pads[1], w + p.pads[2]};
-  const T* x = p.x + index / p.image[2] / p.image[1] / p.image[0] * p.taps * p.blocks;
-  float sum = 0.f;
-  for (int tap = 0; tap < p.taps; ++tap) {
-    const int taps[3] = {tap / (p.block[1] * p.block[2]), tap / p.block[2] % p.block[1], tap % p.block[2]};
-    int block = 0;
-    bool inside = true;
+  const int pixel = index % PIXELS, plane = index / PIXELS * PLANES;
+  const Depth depth(pixel / Width::SIZE / Height::SIZE);
+  const Height height(pixel / Width::SIZE % Height::SIZE);
+  const Width width(pixel % Width::SIZE);
+  const T* x = p.x + plane * COLUMNS;
+  float sum[PLANES] = {};
+#pragma unroll Depth::UNROLL
+  for (int i = 0; i < Depth::HITS; ++i) {
+    int taps[3], places[3];
+    const bool in_depth = depth.find(i, taps[0], places[0]);
+#pragma unroll Height::UNROLL
+    for (int j = 0; j < Height::HITS; ++j) {
+      const bool in_height = height.find(j, taps[1], places[1]) && in_depth;
+#pragma unroll Width::UNROLL
+      for (int k = 0; k < Width::HITS; ++k) {
+        const bool inside = width.find(k, taps[2], places[2]) && in_height;
+        const int tap = (taps[0] * Height::TAPS + taps[1]) * Width::TAPS + taps[2];
+        const int place = (places[0] * Height::PLACES + places[1]) * Width::PLACES + places[2];
 #pragma unroll
-    for (int axis = 0; axis < 3; ++axis) {
-      const int from = at[axis] - taps[axis] * p.dilations[axis], step = from / p.strides[axis];
-      inside &= from >= 0 && step * p.strides[axis] == from && step < p.steps[axis];
-      block = block * p.steps[axis] + step;
+        for (int n = 0; n < PLANES; ++n) sum[n] += inside ? f32_of(x[n * COLUMNS + (i64)tap * BLOCKS + place]) : 0.f;
+      }
     }
-    if (inside) sum += f32_of(x[(i64)tap * p.blocks + block]);
   }
-  p.y[index] = of_f32<T>(sum);
+#pragma unroll
+  for (int n = 0; n < PLANES; ++n) p.y[(i64)(plane + n) * PIXELS + pixel] = of_f32<T>(sum[n]);
 }
