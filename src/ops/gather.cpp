@@ -154,11 +154,12 @@ void evaluate_gather_nd(Evaluation& ctx) {
   });
 }
 
-TENON_OP("Gather", 2, 2, 1, 1, infer_gather, evaluate_gather, {attr::integer("axis")}, Trait::moves | Trait::same_type);
+TENON_OP("Gather", 2, 2, 1, 1, infer_gather, evaluate_gather, {attr::integer("axis")},
+         Trait::moves | Trait::same_type | Trait::half);
 TENON_OP("GatherElements", 2, 2, 1, 1, infer_gather_elements, evaluate_gather_elements, {attr::integer("axis")},
-         Trait::moves);
+         Trait::moves | Trait::half);
 TENON_OP("GatherND", 2, 2, 1, 1, infer_gather_nd, evaluate_gather_nd,
-         {attr::integer("batch_dims").at_least(0).from(12)}, Trait::moves | Trait::tuples);
+         {attr::integer("batch_dims").at_least(0).from(12)}, Trait::moves | Trait::tuples | Trait::half);
 
 }  // namespace
 }  // namespace tenon::ops::gather

@@ -119,7 +119,7 @@ TENON_OP("Pad", 2, 4, 1, 1, infer, evaluate,
          {attr::text("mode").one_of({"constant", "reflect", "edge", "wrap"}),
           attr::integers("paddings").up_to(1).required(), attr::integers("pads").from(2).up_to(10).required(),
           attr::real("value").up_to(10)},
-         Trait::moves | Trait::same_type | Trait::same_rank);
+         Trait::moves | Trait::same_type | Trait::same_rank | Trait::half | Trait::all_data);
 
 }  // namespace
 }  // namespace tenon::ops::pad

@@ -9,8 +9,9 @@
 namespace tenon::passes {
 namespace {
 
-constexpr int64_t fewest_weights = 256;  // of a convolution or product worth f16
-constexpr int64_t least_depth = 8;       // of a product of two values worth f16: outer products place and scale
+constexpr int64_t fewest_weights = 256;   // of a convolution or product worth f16
+constexpr int64_t least_depth = 8;        // of a product of two values worth f16: outer products place and scale
+constexpr int64_t large_table = 1 << 16;  // elements of a constant
 constexpr auto f32 = static_cast<int64_t>(DType::f32);
 
 Tensor as_16_bits_tensor(const Tensor& tensor, DType type) {
@@ -69,8 +70,15 @@ class Caster {
   bool is_weight_only(const ir::Node& node) const {
     return node.op == "tenon:WeightOnlyMatMul" && is_f32(node.inputs[0]);
   }
+  /// What picks a little of a table reads it as it lies, as others may do too.
+  bool is_lookup(const ir::Node& node) const {
+    const Tensor* table = ops::has_trait(node.op, ops::Trait::moves) && !ops::has_trait(node.op, ops::Trait::all_data)
+                              ? graph_.constant(node.inputs[0])
+                              : nullptr;
+    return table && table->elements() >= large_table;
+  }
   bool passes(const ir::Node& node) const {
-    return ops::has_trait(node.op, ops::Trait::half) ||
+    return (ops::has_trait(node.op, ops::Trait::half) && !is_lookup(node)) ||
            (node.op == "MatMul" && !graph_.constant(node.inputs[0]) && !graph_.constant(node.inputs[1]));
   }
   /// Operands of a BoxHead that convolutions give.

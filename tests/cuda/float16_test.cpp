@@ -228,5 +228,44 @@ TEST(CastToF16, ComputesProductsOfValues) {
   }
 }
 
+ir::ValueId integers(ir::Graph& graph, const Dims& dims, const std::vector<int64_t>& numbers) {
+  return graph.add_constant("", Tensor::of<int64_t>(DType::i64, dims, numbers));
+}
+
+/// Patches of an image multiplied and put together again: what moves between products moves halves.
+TEST(CastToF16, MovesHalvesBetweenProducts) {
+  ir::Graph graph;
+  const ir::ValueId x = input(graph, "x", {ir::Dim(1), ir::Dim(6), ir::Dim(6), ir::Dim(16)});
+  ir::ValueId y = graph.apply("MatMul", {x, graph.add_constant("", noise({16, 16}, 1, 0.3f))}, {}, {}, "values");
+  const ir::ValueId one = graph.add_constant("one", noise({}, 2));
+  y = graph.apply("Pad", {y, integers(graph, {8}, {0, 1, 1, 0, 0, 1, 1, 0}), one}, {}, {}, "padded");
+  y = graph.apply("Transpose", {y}, {{"perm", std::vector<int64_t>{0, 3, 1, 2}}}, {}, "planes");
+  const ir::ValueId places = integers(graph, {3, 3}, {0, 2, 4, 1, 3, 5, 2, 4, 6});
+  y = graph.apply("Gather", {y, places}, {{"axis", int64_t{2}}}, {}, "rows");
+  y = graph.apply("Gather", {y, places}, {{"axis", int64_t{4}}}, {}, "windows");
+  y = graph.apply("Reshape", {y, integers(graph, {2}, {16, 81})}, {}, {}, "lines");
+  y = graph.apply("MatMul", {graph.add_constant("", noise({144, 16}, 3, 0.3f)), y}, {}, {}, "mixed");
+  y = graph.apply("Reshape", {y, integers(graph, {3}, {1, 1296, 9})}, {}, {}, "columns");
+  y = graph.apply("Col2Im", {y, integers(graph, {2}, {6, 6}), integers(graph, {2}, {3, 3})},
+                  {{"strides", std::vector<int64_t>{2, 2}}, {"pads", std::vector<int64_t>{1, 1, 1, 1}}}, {}, "image");
+  y = graph.apply("Reshape", {y, integers(graph, {2}, {144, 36})}, {}, {}, "image_rows");
+  finish(graph, graph.apply("MatMul", {y, graph.add_constant("", noise({36, 16}, 4, 0.3f))}, {}, {}, "y"));
+  const ir::Graph before = graph;
+  passes::cast_to_16_bits(graph, DType::f16);
+  for (const char* op : {"Pad", "Transpose", "Gather", "Col2Im"})
+    for (const ir::Node& node : graph.nodes) {
+      if (!node.alive || node.op != op) continue;
+      EXPECT_EQ(graph.value(node.inputs[0]).dtype, DType::f16) << op;
+      EXPECT_EQ(graph.value(node.outputs[0]).dtype, DType::f16) << op;
+    }
+  const ir::Node* cast = only(graph, "Cast");
+  ASSERT_TRUE(cast) << ir::print(graph);
+  EXPECT_EQ(cast->inputs[0], graph.inputs[0]);
+  const Tensor given = noise({1, 6, 6, 16}, 5);
+  const Tensor expected = ops::interpret(before, {given})[0], got = ops::interpret(graph, {given})[0];
+  for (int64_t at = 0; at < got.elements(); ++at)
+    ASSERT_NEAR(got.data<float>()[at], expected.data<float>()[at], 3e-2) << at;
+}
+
 }  // namespace
 }  // namespace tenon::tests
