@@ -175,9 +175,10 @@ bool is_first(const backends::Problem& problem, const Choice& choice) {
       key += " " + std::string(name(first.dtype));
       key += first.strides == backends::dense_strides(first.dims) ? "" : " on views";
     }
-  if (choice.kernel->name == "pipelined")
+  if (choice.kernel->name == "pipelined" || choice.kernel->name == "small")
     for (const std::string& define : choice.tactic.sources.front().defines)
-      if (define.find("_DEPTH") != std::string::npos) key += define;
+      for (const char* order : {"_DEPTH", "A_FAST", "ALONG_BATCH"})
+        if (define.find(order) != std::string::npos) key += define;
   return seen.insert(key + (problem.tf32 ? " tf32" : "") + (problem.strict ? " strict" : "")).second;
 }
 
@@ -258,10 +259,22 @@ void transpose(backends::Operand& operand) {
   std::swap(operand.strides[dims.rank() - 1], operand.strides[dims.rank() - 2]);
 }
 
+/// Where the operand's matrices lie element by element beside each other.
+void interleave(backends::Operand& operand) {
+  Dims dims = operand.dims;
+  const size_t rank = dims.rank();
+  if (rank < 3) return;
+  const auto rotated = [&](size_t axis) { return axis + 3 == rank ? rank - 1 : axis + 3 > rank ? axis - 1 : axis; };
+  for (size_t axis = 0; axis < rank; ++axis) dims[rotated(axis)] = operand.dims[axis];
+  const Dims strides = backends::dense_strides(dims);
+  for (size_t axis = 0; axis < rank; ++axis) operand.strides[axis] = strides[rotated(axis)];
+}
+
 class GpuKernels : public Gpu, public testing::WithParamInterface<Run> {
  protected:
   size_t check(const Case& one, const std::vector<Tensor>& expected, bool views, backends::Problem& problem,
-               const std::vector<size_t>& transposed = {}) {
+               const std::vector<size_t>& transposed = {}, const std::vector<size_t>& interleaved = {},
+               bool interleaved_result = false) {
     const Kind kind = GetParam().kind;
     std::vector<Tensor> operands;
     problem = problem_of(one, expected, kind, views, operands);
@@ -269,8 +282,12 @@ class GpuKernels : public Gpu, public testing::WithParamInterface<Run> {
       EXPECT_EQ(fault(one, kind, problem, device_under_test().properties()), "");
     }
     for (const size_t at : transposed) transpose(problem.inputs[at]);
-    SCOPED_TRACE(views ? "on views" : "dense");
-    for (const size_t at : transposed) SCOPED_TRACE("operand " + std::to_string(at) + " transposed");
+    for (const size_t at : interleaved) interleave(problem.inputs[at]);
+    if (interleaved_result) interleave(problem.outputs[0]);
+    std::string trace = views ? "on views" : "dense";
+    for (const size_t at : transposed) trace += ", operand " + std::to_string(at) + " transposed";
+    for (const size_t at : interleaved) trace += ", operand " + std::to_string(at) + " interleaved";
+    SCOPED_TRACE(trace + (interleaved_result ? ", result interleaved" : ""));
     return with_each_tactic(problem, operands, [&](const std::vector<Tensor>& got) {
       for (size_t at = 0; at < got.size(); ++at)
         EXPECT_EQ(difference(got[at], expected[at], tolerance_of(one, kind, got[at].dtype())), "");
@@ -294,6 +311,9 @@ TEST_P(GpuKernels, GiveWhatTheReferenceGives) {
   if (one.node().op == "MatMul" && is_matrix(0) && is_matrix(1))
     for (const std::vector<size_t>& operands : {std::vector<size_t>{0}, {1}, {0, 1}})
       ran += check(one, expected, false, problem, operands);
+  if (one.node().op == "MatMul" && is_matrix(0) && is_matrix(1) && expected[0].dims().rank() >= 3)
+    for (const std::vector<size_t>& operands : {std::vector<size_t>{}, {0}, {1}, {0, 1}})
+      ran += check(one, expected, false, problem, {}, operands, true);
   if (ran == 0) GTEST_SKIP() << why_nothing(problem);
 }
 

@@ -13,7 +13,8 @@ constexpr int64_t tile = 64, low_tile = 32;
 
 Reason refuses(const Problem& problem, const Properties&) {
   Params params;
-  return shape_of(problem, params);
+  if (const Reason reason = shape_of(problem, params)) return reason;
+  return exceeds_grid(params);
 }
 
 /// Whether rows of contiguous elements are read in chunks of 16 bytes.

@@ -12,6 +12,8 @@ bool bias_is_by_row(const Problem& problem);
 /// Sizes and strides of a MatMul's operands, the batch on up to three axes; the reason where they are no such product
 /// of f32, f16 or bf16.
 Reason shape_of(const Problem& problem, MatmulParams& params);
+/// Whether product_step() has too many of the batch or rows for a grid.
+Reason exceeds_grid(const MatmulParams& params);
 /// A step whose blocks make `rows` x `columns` results each, for each of the batch.
 std::unique_ptr<Step> product_step(const Problem& problem, Device& device, Function function, int rows, int columns,
                                    int threads, int shared_bytes = 0);

@@ -49,6 +49,7 @@ struct Operands {
 Reason refuses(const Problem& problem, const Properties& properties) {
   MatmulParams params;
   if (const Reason reason = shape_of(problem, params)) return reason;
+  if (const Reason reason = matmul::exceeds_grid(params)) return reason;
   if (!is_16_bit(problem.inputs[0].dtype)) return {Reason::element_type, "operands", "f16 or bf16"};
   if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
   const Operands lines(problem, params);

@@ -88,7 +88,6 @@ Reason shape_of(const Problem& problem, MatmulParams& params) {
     params.rm = rows ? strides[batch] : 0, params.rn = columns ? strides[c.dims.rank() - 1] : 0;
   }
   if (batch > 3) return {Reason::too_many, 3, "axes of a batch"};
-  int64_t count = 1;
   for (size_t at = 0; at < 3; ++at) {
     params.batch[at] = 1;
     if (at + batch < 3) continue;
@@ -96,7 +95,6 @@ Reason shape_of(const Problem& problem, MatmulParams& params) {
     params.batch[at] = number(c.dims[axis]);
     params.c_batch[at] = c.strides[axis];
     if (residual) params.r_batch[at] = problem.inputs[3].strides[axis];
-    count *= c.dims[axis];
     const auto stride = [&](const Matrix& operand) -> int64_t {
       const size_t from_end = batch - axis + 2;
       if (from_end > operand.dims.rank() || operand.size(from_end) == 1) return 0;
@@ -104,8 +102,13 @@ Reason shape_of(const Problem& problem, MatmulParams& params) {
     };
     params.a_batch[at] = stride(left), params.b_batch[at] = stride(right);
   }
-  if (count > most_blocks || ceil_div(params.m, least_rows) > most_blocks) return Reason::too_large;
   return params.k == 0 ? Reason(Reason::empty) : Reason();
+}
+
+Reason exceeds_grid(const MatmulParams& params) {
+  int64_t count = 1;
+  for (const int size : params.batch) count *= size;
+  return count > most_blocks || ceil_div(params.m, least_rows) > most_blocks ? Reason::too_large : Reason();
 }
 
 }  // namespace tenon::cuda::matmul
