@@ -11,40 +11,11 @@
 
 namespace tenon::plan {
 
-bool reshape_strides(const Dims& dims, const Dims& strides, const Dims& to, Dims& to_strides) {
-  // Walks both shapes from the inside, matching groups of axes with equal products.
-  to_strides = to;
-  size_t from_axis = dims.rank(), to_axis = to.rank();
-  while (to_axis > 0 || from_axis > 0) {
-    while (from_axis > 0 && dims[from_axis - 1] == 1) --from_axis;
-    if (from_axis == 0) {
-      while (to_axis > 0) {
-        if (to[--to_axis] != 1) return false;
-        to_strides[to_axis] = 1;
-      }
-      return true;
-    }
-    // A run of source axes that is contiguous: inner stride, total length.
-    const int64_t inner = strides[from_axis - 1];
-    int64_t run = dims[--from_axis];
-    while (from_axis > 0 && (dims[from_axis - 1] == 1 || strides[from_axis - 1] == inner * run))
-      run *= dims[--from_axis];
-    int64_t filled = 1;
-    while (to_axis > 0 && filled < run) {
-      --to_axis;
-      to_strides[to_axis] = inner * filled;
-      filled *= to[to_axis];
-      if (run % filled != 0) return false;
-    }
-    if (filled != run) return false;
-    while (to_axis > 0 && to[to_axis - 1] == 1) to_strides[--to_axis] = inner * filled;
-  }
-  return true;
-}
-
 namespace {
 
 using Kind = LayoutFacts::Kind;
+
+constexpr int64_t most_small_rows = 16, most_small_depth = 32;  // of matrices that devices multiply on plain units
 
 struct Layouter {
   const LayoutRequest& request;
@@ -143,12 +114,32 @@ struct Layouter {
     return place;
   }
 
+  /// Whether matrices are so small that a product on a device takes their elements one by one, in any order.
+  bool is_small_product(ir::NodeId id) const {
+    const ir::Node& node = graph.node(id);
+    const Dims &a = dims(node.inputs[0]), &b = dims(node.inputs[1]);
+    return a.rank() >= 2 && b.rank() >= 2 && std::min(a[a.rank() - 2], b.back()) <= most_small_rows &&
+           a.back() <= most_small_depth;
+  }
+
   /// Whether products on a device, which take any strides, read the operand of a Transpose no slower than its result:
-  /// rows stay what they are, or those of the result come in no chunks of 16 bytes.
+  /// rows stay what they are, those of the result come in no chunks of 16 bytes, or matrices are small.
   bool is_read_as_well(ir::NodeId id) const {
     const std::vector<int64_t>& perm = facts(id).perm;
     if (request.host_memory || !facts(id).factor || perm.empty()) return false;
-    return perm.back() + 1 == static_cast<int64_t>(perm.size()) || dims(graph.node(id).outputs[0]).back() % 8 != 0;
+    const ir::ValueId out = graph.node(id).outputs[0];
+    const std::vector<ir::NodeId>& users = graph.value(out).users;
+    return perm.back() + 1 == static_cast<int64_t>(perm.size()) || dims(out).back() % 8 != 0 ||
+           std::all_of(users.begin(), users.end(), [&](ir::NodeId user) { return is_small_product(user); });
+  }
+
+  /// Whether what writes the operand of a Transpose may as well write its result. A product of small matrices has
+  /// neighbouring threads along its columns or from product to product.
+  bool is_written_as_well(ir::NodeId id) const {
+    if (facts(id).transposed_write) return true;
+    const std::vector<int64_t>& perm = facts(id).perm;
+    return !request.host_memory && facts(id).product_write && perm.back() + 2 != static_cast<int64_t>(perm.size()) &&
+           is_small_product(graph.value(graph.node(id).inputs[0]).producer);
   }
 
   /// The axis that a node names, counted from the front of that value.
@@ -220,7 +211,7 @@ struct Layouter {
         layout.places[in] = {layout.places[out].storage, layout.places[out].offset, dims(in), strides};
         fixed[in] = 1;
       }
-    } else if (kind == Kind::transpose && facts(id).transposed_write && movable(node.inputs[0])) {
+    } else if (kind == Kind::transpose && is_written_as_well(id) && movable(node.inputs[0])) {
       const ir::ValueId in = node.inputs[0], out = node.outputs[0];
       if (!fixed[out]) own_storage(out);
       const std::vector<int64_t>& perm = facts(id).perm;

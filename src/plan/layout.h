@@ -17,6 +17,7 @@ struct LayoutFacts {
     bool transposed_view = false;   // a Transpose that attention alone reads
     bool factor = false;            // a Transpose that products of values alone read
     bool transposed_write = false;  // a Transpose of what attention writes
+    bool product_write = false;     // a Transpose of what a product of values writes for it alone
     int64_t axis = 0;
     std::vector<int64_t> perm = {};
   };

@@ -26,16 +26,20 @@ bool is_one_matrix(const ir::Graph& graph, ir::ValueId id) {
   return constant && constant->dims().rank() < 3;
 }
 
-/// Whether all who read it multiply values by values, or by a constant matrix for each of a batch.
+/// Of values by values, or by a constant matrix for each of a batch.
+bool is_product_of_values(const ir::Graph& graph, const ir::Node& node) {
+  return ops::has_trait(node.op, ops::Trait::product) && !ops::has_trait(node.op, ops::Trait::convolution) &&
+         !ops::has_trait(node.op, ops::Trait::quantised) && node.inputs.size() >= 2 &&
+         !is_one_matrix(graph, node.inputs[0]) && !is_one_matrix(graph, node.inputs[1]);
+}
+
+/// Whether all who read it are such products.
 bool is_factor(const ir::Graph& graph, const ir::Node& node) {
   if (graph.is_output(node.outputs[0])) return false;
   const std::vector<ir::NodeId>& users = graph.value(node.outputs[0]).users;
   return std::all_of(users.begin(), users.end(), [&](ir::NodeId id) {
     const ir::Node& user = graph.node(id);
-    if (!ops::has_trait(user.op, ops::Trait::product) || ops::has_trait(user.op, ops::Trait::convolution) ||
-        ops::has_trait(user.op, ops::Trait::quantised) || user.inputs.size() < 2)
-      return false;
-    return !is_one_matrix(graph, user.inputs[0]) && !is_one_matrix(graph, user.inputs[1]) &&
+    return is_product_of_values(graph, user) &&
            std::count(user.inputs.begin(), user.inputs.begin() + 2, node.outputs[0]) > 0;
   });
 }
@@ -44,6 +48,11 @@ bool is_transposed_write(const ir::Graph& graph, const ir::Node& node) {
   const ir::Node* producer = graph.producer(node.inputs[0]);
   return producer && ops::has_trait(producer->op, ops::Trait::any_order) &&
          graph.only_user(node.inputs[0]) != ir::no_node;
+}
+
+bool is_product_write(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Node* producer = graph.producer(node.inputs[0]);
+  return producer && is_product_of_values(graph, *producer) && graph.only_user(node.inputs[0]) != ir::no_node;
 }
 
 LayoutFacts::Node facts_of(const ir::Graph& graph, ir::NodeId id) {
@@ -59,7 +68,7 @@ LayoutFacts::Node facts_of(const ir::Graph& graph, ir::NodeId id) {
   if (facts.kind != Kind::transpose) return facts;
   facts.perm = node.integers("perm");
   facts.transposed_view = is_transposed_view(graph, node), facts.transposed_write = is_transposed_write(graph, node);
-  facts.factor = is_factor(graph, node);
+  facts.factor = is_factor(graph, node), facts.product_write = is_product_write(graph, node);
   return facts;
 }
 

@@ -53,12 +53,35 @@ size_t transposes_run(bool kept, int64_t rows, bool host_memory, bool other_user
   return count;
 }
 
+/// The Transposes that run around products of `rows` x `depth` by `depth` x 16, whose second operands and results come
+/// and go transposed: `perm` of the result.
+size_t transposes_run_around(int64_t rows, int64_t depth, const char* perm, bool host_memory = false) {
+  const std::string m = std::to_string(rows), k = std::to_string(depth);
+  std::string text = "graph \"g\"\ninput %x : f32[2,7," + m + "," + k + "]\ninput %z : f32[2,16," + k + ",7]\n";
+  text += "%a : ? = Relu(%x)\n%b : ? = Relu(%z)\n%q : ? = Transpose(%b) {perm=[0, 3, 2, 1]}\n";
+  text += std::string("%p : ? = MatMul(%a, %q)\n%t : ? = Transpose(%p) {perm=") + perm + "}\n";
+  ir::Graph graph = ir::parse(text + "%y : ? = Relu(%t)\noutput %y as \"y\"\n");
+  ops::infer(graph);
+  const plan::Layout layout = plan::lay_out(graph, false, host_memory);
+  size_t count = 0;
+  for (size_t id = 0; id < graph.nodes.size(); ++id) count += graph.nodes[id].op == "Transpose" && layout.runs[id];
+  return count;
+}
+
 }  // namespace
+
+TEST(Turned, ProductsOfSmallMatricesOnADeviceTakeAndGiveViews) {
+  EXPECT_EQ(transposes_run_around(9, 9, "[0, 3, 2, 1]"), 0u);
+  EXPECT_EQ(transposes_run_around(9, 9, "[0, 2, 1, 3]"), 0u);
+  EXPECT_EQ(transposes_run_around(9, 9, "[0, 1, 3, 2]"), 1u) << "rows of the result would be neighbours";
+  EXPECT_EQ(transposes_run_around(9, 9, "[0, 3, 2, 1]", true), 2u) << "the CPU's products take no views";
+  EXPECT_EQ(transposes_run_around(9, 40, "[0, 3, 2, 1]"), 2u) << "as deep as tensor cores like it";
+}
 
 TEST(Turned, TransposesBeforeProductsOfADeviceAreViewsWhereThoseReadThemAsWell) {
   EXPECT_EQ(transposes_run(true, 12, false), 0u) << "columns of 12 come in no chunks";
   EXPECT_EQ(transposes_run(false, 12, false), 0u);
-  EXPECT_EQ(transposes_run(true, 16, false), 1u) << "columns of 16 do";
+  EXPECT_EQ(transposes_run(true, 24, false), 1u) << "columns of 24 do";
   EXPECT_EQ(transposes_run(true, 12, true), 2u) << "the CPU's products take no views";
   EXPECT_EQ(transposes_run(true, 12, false, true), 2u) << "others read them";
 }
