@@ -69,6 +69,8 @@ bool general_products(ir::Graph& graph);
 bool patches_to_products(ir::Graph& graph);
 /// LSTM, GRU and RNN with constant weights: a matrix multiplication and a tenon:Recurrence.
 bool project_recurrent(ir::Graph& graph);
+/// Two Gathers that pick the windows of an image, and what stands in front of them, as an internal Unfold.
+bool unfold_gathers(ir::Graph& graph);
 /// Gather of one constant index as Slice and Reshape.
 bool slice_gathers(ir::Graph& graph);
 /// Transposed convolutions, channels last, as convolutions with a channel for each place between two pixels.

@@ -99,6 +99,7 @@ const std::vector<Pass>& for_gpu() {
       {"general_products", "turns general products of two values into matrix multiplications", general_products},
       {"patches_to_products", "turns convolutions over patches side by side into products", patches_to_products},
       {"expand_tiles", "turns tiles into expanded axes, which may be views", expand_tiles},
+      {"unfold_gathers", "joins what picks the windows of an image row by row and column by column", unfold_gathers},
       {"slice_gathers", "turns picking one element along an axis into a slice, which may be a view", slice_gathers},
       {"subpixel_deconvolution", "computes transposed convolutions as convolutions of several phases",
        subpixel_deconvolution},
