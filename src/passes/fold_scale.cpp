@@ -158,7 +158,7 @@ std::optional<Sum> biased_product(const ir::Graph& graph, ir::ValueId value) {
   return std::nullopt;
 }
 
-/// (x W + b) g, turned or not, with a number per channel, as blocks of ConvNeXt and some transformers end: g becomes
+/// (x W + b) g, turned or not, with a number per channel or one, as blocks of ConvNeXt and scores end: g becomes
 /// part of W and b.
 bool absorb_behind_bias(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
@@ -181,7 +181,7 @@ bool absorb_behind_bias(ir::Graph& graph, ir::NodeId id) {
     }
     const ir::Node &add = graph.node(sum->add), &product = graph.node(sum->product);
     const auto weights = weights_of(graph, product);
-    if (!weights || numbers->elements() != weights->channels) continue;
+    if (!weights || (numbers->elements() != weights->channels && numbers->elements() != 1)) continue;
     const auto factor = per_channel(*numbers, axis, *rank, weights->channels);
     auto bias = per_channel(*graph.constant(add.inputs[sum->constant]), *rank - 1, *rank, weights->channels);
     if (!factor || !bias) continue;
