@@ -74,7 +74,7 @@ void evaluate(Evaluation& ctx) {
 TENON_OP("Col2Im", 3, 3, 1, 1, infer, evaluate,
          {attr::integers("dilations").at_least(1), attr::integers("pads").at_least(0),
           attr::integers("strides").at_least(1)},
-         Trait::half);
+         Trait::half | Trait::any_result);
 
 }  // namespace
 }  // namespace tenon::ops::col2im

@@ -99,7 +99,7 @@ class Evaluation {
 };
 
 /// What others ask about an op.
-enum class Trait : uint32_t {
+enum class Trait : uint64_t {
   elementwise = 1 << 0,       // an element of the output comes from one of each input, which are broadcast
   view = 1 << 1,              // the elements of input 0 in the same order, in another shape
   moves = 1 << 2,             // its work is to move data
@@ -132,6 +132,7 @@ enum class Trait : uint32_t {
   general_product = 1 << 29,  // with transA, transB, alpha and beta
   group = 1 << 30,            // stands for several nodes
   updates = 1U << 31,         // gives input 0 with some elements replaced, and may do so in its place
+  any_result = 1ULL << 32,    // kernels of devices give the output with axes in any order
 };
 
 /// What an op takes of many numbers.
@@ -143,7 +144,7 @@ class Traits {
   using OfNode = Traits (*)(const ir::Node&);
 
   constexpr Traits() = default;
-  constexpr Traits(Trait trait) : bits_(static_cast<uint32_t>(trait)) {}
+  constexpr Traits(Trait trait) : bits_(static_cast<uint64_t>(trait)) {}
   constexpr Traits(Reduction reduction) : reduction_(reduction) {}
   /// Inputs that hold weights of convolutions.
   static constexpr Traits weights_at(std::initializer_list<int> inputs) {
@@ -170,7 +171,7 @@ class Traits {
     return traits;
   }
 
-  constexpr bool has(Trait trait) const { return bits_ & static_cast<uint32_t>(trait); }
+  constexpr bool has(Trait trait) const { return bits_ & static_cast<uint64_t>(trait); }
   constexpr Reduction reduction() const { return reduction_; }
   constexpr bool is_weight(size_t input) const { return input < 8 && (weights_ >> input & 1); }
   constexpr int output_scale() const { return output_scale_; }        // -1: none
@@ -188,7 +189,7 @@ class Traits {
   }
 
  private:
-  uint32_t bits_ = 0;
+  uint64_t bits_ = 0;
   Reduction reduction_ = Reduction::none;
   uint8_t weights_ = 0;
   int8_t output_scale_ = -1, standard_inputs_ = -1;

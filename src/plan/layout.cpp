@@ -136,7 +136,7 @@ struct Layouter {
   /// Whether what writes the operand of a Transpose may as well write its result. A product of small matrices has
   /// neighbouring threads along its columns or from product to product.
   bool is_written_as_well(ir::NodeId id) const {
-    if (facts(id).transposed_write) return true;
+    if (facts(id).transposed_write || (facts(id).device_write && !request.host_memory)) return true;
     const std::vector<int64_t>& perm = facts(id).perm;
     return !request.host_memory && facts(id).product_write && perm.back() + 2 != static_cast<int64_t>(perm.size()) &&
            is_small_product(graph.value(graph.node(id).inputs[0]).producer);

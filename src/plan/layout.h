@@ -18,6 +18,7 @@ struct LayoutFacts {
     bool factor = false;            // a Transpose that products of values alone read
     bool transposed_write = false;  // a Transpose of what attention writes
     bool product_write = false;     // a Transpose of what a product of values writes for it alone
+    bool device_write = false;      // a Transpose of what devices alone write in any order
     int64_t axis = 0;
     std::vector<int64_t> perm = {};
   };

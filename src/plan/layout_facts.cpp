@@ -44,10 +44,9 @@ bool is_factor(const ir::Graph& graph, const ir::Node& node) {
   });
 }
 
-bool is_transposed_write(const ir::Graph& graph, const ir::Node& node) {
+bool is_transposed_write(const ir::Graph& graph, const ir::Node& node, ops::Trait trait) {
   const ir::Node* producer = graph.producer(node.inputs[0]);
-  return producer && ops::has_trait(producer->op, ops::Trait::any_order) &&
-         graph.only_user(node.inputs[0]) != ir::no_node;
+  return producer && ops::has_trait(producer->op, trait) && graph.only_user(node.inputs[0]) != ir::no_node;
 }
 
 bool is_product_write(const ir::Graph& graph, const ir::Node& node) {
@@ -67,7 +66,9 @@ LayoutFacts::Node facts_of(const ir::Graph& graph, ir::NodeId id) {
   facts.axis = node.integer("axis", 0);
   if (facts.kind != Kind::transpose) return facts;
   facts.perm = node.integers("perm");
-  facts.transposed_view = is_transposed_view(graph, node), facts.transposed_write = is_transposed_write(graph, node);
+  facts.transposed_view = is_transposed_view(graph, node),
+  facts.transposed_write = is_transposed_write(graph, node, ops::Trait::any_order);
+  facts.device_write = is_transposed_write(graph, node, ops::Trait::any_result);
   facts.factor = is_factor(graph, node), facts.product_write = is_product_write(graph, node);
   return facts;
 }

@@ -68,7 +68,28 @@ size_t transposes_run_around(int64_t rows, int64_t depth, const char* perm, bool
   return count;
 }
 
+constexpr const char* image_text = R"(graph "g"
+input %x : f32[1,8,4]
+const %size : i64[2] = {3, 3}
+const %block : i64[2] = {2, 2}
+%a : f32[1,8,4] = Relu(%x)
+%i : f32[1,2,3,3] = Col2Im(%a, %size, %block)
+%t : f32[1,3,3,2] = Transpose(%i) {perm=[0, 2, 3, 1]}
+%y : f32[1,3,3,2] = Relu(%t)
+output %y as "y"
+)";
+
 }  // namespace
+
+TEST(Turned, ImagesThatDevicesPutTogetherAreWrittenChannelsLast) {
+  ir::Graph graph = ir::parse(image_text);
+  ops::infer(graph);
+  for (const bool host_memory : {false, true}) {
+    const plan::Layout layout = plan::lay_out(graph, false, host_memory);
+    for (size_t id = 0; id < graph.nodes.size(); ++id)
+      if (graph.nodes[id].op == "Transpose") EXPECT_EQ(layout.runs[id] != 0, host_memory);
+  }
+}
 
 TEST(Turned, ProductsOfSmallMatricesOnADeviceTakeAndGiveViews) {
   EXPECT_EQ(transposes_run_around(9, 9, "[0, 3, 2, 1]"), 0u);

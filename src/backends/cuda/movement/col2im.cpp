@@ -38,10 +38,20 @@ struct Axis {
 };
 using Axes = std::array<Axis, 3>;
 
+/// Whether pixels lie one behind the other, each with its channels side by side.
+bool is_channels_last(const Operand& y) {
+  if (y.dims.rank() < 3 || y.strides[1] != 1) return false;
+  int64_t along = y.strides[y.dims.rank() - 1];
+  if (along < y.dims[1] || along >= most) return false;
+  for (size_t axis = y.dims.rank(); axis-- > 2; along *= y.dims[axis])
+    if (y.strides[axis] != along) return false;
+  return true;
+}
+
 Reason axes_of(const Problem& problem, Axes& axes) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   if (!is_real(x.dtype) || x.dtype != y.dtype) return {Reason::element_type, "elements", "f32, f16 or bf16"};
-  if (!x.dense() || !y.dense()) return {Reason::view, "an operand"};
+  if (!x.dense() || (!y.dense() && !is_channels_last(y))) return {Reason::view, "an operand"};
   const Tensor &image = problem.inputs[1].constant, &block = problem.inputs[2].constant;
   if (!image || !block) return {Reason::not_constant, "the sizes of image and block"};
   const auto rank = static_cast<size_t>(image.elements());
@@ -75,24 +85,37 @@ Reason refuses(const Problem& problem, const Properties&) {
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
   Axes axes;
   axes_of(problem, axes);
+  const bool last = !problem.outputs[0].dense();
   std::vector<Tactic> list;
   for (const int planes : {4, 2, 1}) {
     // Several share the arithmetic of places, where enough threads are left.
     const int64_t threads = problem.outputs[0].dims.elements() / planes;
-    if (planes > 1 && (planes_of(problem) % planes != 0 || threads < properties.multiprocessors * int64_t{512}))
+    if (planes > 1 &&
+        ((!last && planes_of(problem) % planes != 0) || threads < properties.multiprocessors * int64_t{512}))
       continue;
-    const std::vector<std::string> defines{define_type("ELEMENT", problem.inputs[0].dtype), define("PLANES", planes),
-                                           "AXIS_0=" + axes[0].words(), "AXIS_1=" + axes[1].words(),
+    const std::vector<std::string> defines{define_type("ELEMENT", problem.inputs[0].dtype),
+                                           define("PLANES", planes),
+                                           define("CHANNELS_LAST", last),
+                                           "AXIS_0=" + axes[0].words(),
+                                           "AXIS_1=" + axes[1].words(),
                                            "AXIS_2=" + axes[2].words()};
-    list.push_back({"sums of " + std::to_string(planes), {{"col2im.cu", defines, ""}}, {planes}});
+    const std::string name = (last ? "channels last " : "sums of ") + std::to_string(planes);
+    list.push_back({name, {{"col2im.cu", defines, ""}}, {planes}});
   }
   return list;
 }
 
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+  const Operand& y = problem.outputs[0];
+  const int64_t images = y.dims[0], channels = y.dims[1], planes = tactic.numbers[0];
   Params params{};
-  params.count = static_cast<int>(problem.outputs[0].dims.elements() / tactic.numbers[0]);
-  return simple_step<1>(device, tactic, "col2im", params, grid_for(params.count));
+  params.count = static_cast<int>(y.dims.elements() / planes);
+  if (y.dense()) return simple_step<1>(device, tactic, "col2im", params, grid_for(params.count));
+  params.y_image = y.strides[0], params.y_pixel = static_cast<int>(y.strides[y.dims.rank() - 1]);
+  params.channels = static_cast<int>(channels);
+  const int64_t tiles = ceil_div(y.dims.elements() / images / channels, 32);
+  return simple_step<1>(device, tactic, "col2im", params,
+                        {tiles * ceil_div(channels, 8 * planes) * images, 1, 1, 256, 0});
 }
 
 const KernelRegistrar registered({"Col2Im", "col2im", 1, refuses, tactics, make});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each element of an image is the sum of what the blocks hold of it. A thread makes one pixel of PLANES channels.
-// ELEMENT: type; sums are of f32. AXIS_0 to AXIS_2: three axes from the outermost on, each a list of Axis' parameters;
-// those that an image does not have are of size 1.
+// ELEMENT: type; sums are of f32. CHANNELS_LAST 1: images lie channels last. AXIS_0 to AXIS_2: three axes from the
+// outermost on, each a list of Axis' parameters; those that an image does not have are of size 1.
 typedef ELEMENT T;
 #include "col2im_params.h"
 typedef tenon::cuda::Col2ImParams Params;
@@ -29,20 +29,15 @@ typedef Axis<AXIS_0> Depth;
 typedef Axis<AXIS_1> Height;
 typedef Axis<AXIS_2> Width;
 
-extern "C" __global__ void __launch_bounds__(256)
-    col2im(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
-  constexpr int PIXELS = Depth::SIZE * Height::SIZE * Width::SIZE;
-  constexpr int BLOCKS = Depth::PLACES * Height::PLACES * Width::PLACES;
-  constexpr i64 COLUMNS = (i64)Depth::TAPS * Height::TAPS * Width::TAPS * BLOCKS;
-  wait_for_previous(breadcrumb);
-  const int index = blockIdx.x * 256 + threadIdx.x;
-  if (index >= p.count) return;
-  const int pixel = index % PIXELS, plane = index / PIXELS * PLANES;
+constexpr int PIXELS = Depth::SIZE * Height::SIZE * Width::SIZE;
+constexpr int BLOCKS = Depth::PLACES * Height::PLACES * Width::PLACES;
+constexpr i64 COLUMNS = (i64)Depth::TAPS * Height::TAPS * Width::TAPS * BLOCKS;
+
+// A pixel of the first `planes` channels from x on.
+__device__ __forceinline__ void add_up(float (&sum)[PLANES], const T* x, int pixel, int planes) {
   const Depth depth(pixel / Width::SIZE / Height::SIZE);
   const Height height(pixel / Width::SIZE % Height::SIZE);
   const Width width(pixel % Width::SIZE);
-  const T* x = p.x + plane * COLUMNS;
-  float sum[PLANES] = {};
 #pragma unroll Depth::UNROLL
   for (int i = 0; i < Depth::HITS; ++i) {
     int taps[3], places[3];
@@ -56,10 +51,48 @@ extern "C" __global__ void __launch_bounds__(256)
         const int tap = (taps[0] * Height::TAPS + taps[1]) * Width::TAPS + taps[2];
         const int place = (places[0] * Height::PLACES + places[1]) * Width::PLACES + places[2];
 #pragma unroll
-        for (int n = 0; n < PLANES; ++n) sum[n] += inside ? f32_of(x[n * COLUMNS + (i64)tap * BLOCKS + place]) : 0.f;
+        for (int n = 0; n < PLANES; ++n)
+          sum[n] += inside && n < planes ? f32_of(x[n * COLUMNS + (i64)tap * BLOCKS + place]) : 0.f;
       }
     }
   }
+}
+
+#if CHANNELS_LAST
+// A block has 32 pixels of 8 * PLANES channels, and turns them in shared memory.
+extern "C" __global__ void __launch_bounds__(256)
+    col2im(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+  constexpr int CHANNELS = 8 * PLANES, TILES = (PIXELS + 31) / 32;
+  __shared__ float tile[32][CHANNELS + 1];
+  const int parts = (p.channels + CHANNELS - 1) / CHANNELS;
+  const int first_pixel = blockIdx.x % TILES * 32, first_channel = blockIdx.x / TILES % parts * CHANNELS;
+  const int image = blockIdx.x / TILES / parts, lane = threadIdx.x % 32, own = threadIdx.x / 32 * PLANES;
+  wait_for_previous(breadcrumb);
+  float sum[PLANES] = {};
+  const int planes = p.channels - first_channel - own;
+  if (first_pixel + lane < PIXELS && planes > 0)
+    add_up(sum, p.x + ((i64)image * p.channels + first_channel + own) * COLUMNS, first_pixel + lane, planes);
+#pragma unroll
+  for (int n = 0; n < PLANES; ++n) tile[lane][own + n] = sum[n];
+  __syncthreads();
+  T* y = p.y + image * p.y_image;
+#pragma unroll
+  for (int i = threadIdx.x; i < 32 * CHANNELS; i += 256) {
+    const int channel = i % CHANNELS, pixel = i / CHANNELS;
+    if (first_pixel + pixel < PIXELS && first_channel + channel < p.channels)
+      y[(i64)(first_pixel + pixel) * p.y_pixel + first_channel + channel] = of_f32<T>(tile[pixel][channel]);
+  }
+}
+#else
+extern "C" __global__ void __launch_bounds__(256)
+    col2im(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+  wait_for_previous(breadcrumb);
+  const int index = blockIdx.x * 256 + threadIdx.x;
+  if (index >= p.count) return;
+  const int pixel = index % PIXELS, plane = index / PIXELS * PLANES;
+  float sum[PLANES] = {};
+  add_up(sum, p.x + plane * COLUMNS, pixel, PLANES);
 #pragma unroll
   for (int n = 0; n < PLANES; ++n) p.y[(i64)(plane + n) * PIXELS + pixel] = of_f32<T>(sum[n]);
 }
+#endif

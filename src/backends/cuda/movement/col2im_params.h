@@ -10,7 +10,10 @@ namespace tenon::cuda {
 struct Col2ImParams {
   POINTER(const T) x;
   POINTER(T) y;
-  int count;  // threads
+  i64 y_image;   // stride of y's images
+  int y_pixel;   // and, channels last, of their pixels
+  int channels;  // of an image
+  int count;     // threads that have work, channels first
 };
 
 }  // namespace tenon::cuda
