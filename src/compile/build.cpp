@@ -31,7 +31,7 @@
 namespace tenon {
 
 namespace {
-constexpr double usual_rank_seconds = 2;  // before it has a pace of its own
+constexpr double usual_rank_seconds = 4;  // before it has a pace of its own
 
 /// Reads the model, and lists its nodes.
 using Import = std::function<ir::Graph(std::vector<onnx::Listed>&)>;

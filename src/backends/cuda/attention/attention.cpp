@@ -61,13 +61,6 @@ namespace {
 /// Operands of f32, which are divided into numbers of tf32 or rounded to them.
 bool is_wide(const Problem& problem) { return problem.outputs[0].dtype == DType::f32; }
 
-Reason refuses(const Problem& problem, const Properties& properties) {
-  if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
-  if (!is_real(problem.outputs[0].dtype)) return {Reason::element_type, "elements", "f32, f16 or bf16"};
-  if (is_wide(problem) && problem.strict && !problem.tf32) return {Reason::strict, "f32"};
-  return refuses_attention(problem);
-}
-
 /// What all kernels are told.
 Source source_of(const std::vector<std::string>& files, const Problem& problem, int rows, int keys, int threads,
                  bool chunked) {
@@ -102,8 +95,9 @@ int64_t shared_of(const Problem& problem, const Form& form) {
 std::vector<Form> forms_of(const Problem& problem) {
   // Operands of f32 take more registers, twice as many where they are divided.
   if (is_wide(problem) && !problem.tf32)
-    return {{4, 1, 32}, {2, 2, 32}, {1, 4, 32}, {2, 4, 16}, {8, 1, 32}, {4, 2, 16}};
-  if (is_wide(problem)) return {{4, 1, 32}, {4, 1, 64}, {2, 2, 32}, {1, 4, 32}, {2, 4, 32}, {8, 1, 32}, {4, 2, 32}};
+    return {{4, 1, 32}, {2, 2, 32}, {1, 4, 32}, {2, 4, 16}, {8, 1, 32}, {4, 2, 16}, {2, 1, 32}};
+  if (is_wide(problem))
+    return {{4, 1, 32}, {4, 1, 64}, {2, 2, 32}, {1, 4, 32}, {2, 4, 32}, {8, 1, 32}, {4, 2, 32}, {2, 1, 32}};
   std::vector<Form> forms = {{4, 1, 64}, {2, 2, 32}, {1, 4, 32}, {2, 4, 32},
                              {4, 2, 32}, {8, 1, 64}, {2, 1, 64}, {1, 2, 64}};
   const Dims& keys = problem.inputs[1].dims;
@@ -116,6 +110,17 @@ std::vector<Form> forms_of(const Problem& problem) {
     break;
   }
   return forms;
+}
+
+Reason refuses(const Problem& problem, const Properties& properties) {
+  if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
+  if (!is_real(problem.outputs[0].dtype)) return {Reason::element_type, "elements", "f32, f16 or bf16"};
+  if (is_wide(problem) && problem.strict && !problem.tf32) return {Reason::strict, "f32"};
+  if (const Reason reason = refuses_attention(problem)) return reason;
+  const std::vector<Form> forms = forms_of(problem);
+  const bool any = std::any_of(forms.begin(), forms.end(),
+                               [&](const Form& form) { return shared_of(problem, form) <= properties.shared_bytes; });
+  return any ? Reason() : Reason(Reason::no_tile);
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
