@@ -33,6 +33,9 @@ constexpr double kG4[6][3] = {{1. / 4, 0, 0},
                               {0, 0, 1}};
 constexpr double kG2[4][3] = {{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}};
 
+/// Of all channels whole vectors; groups lie side by side as they are.
+int64_t depth_of(const ConvShape& s, int lanes) { return s.groups == 1 ? align_up(s.in_c, lanes) : s.in_c / s.groups; }
+
 void plan_blocks(WinogradPlan& plan, const WinogradOps& ops, int threads) {
   const ConvShape& s = plan.shape;
   const int64_t points = int64_t{plan.m + 2} * (plan.m + 2);
@@ -40,7 +43,9 @@ void plan_blocks(WinogradPlan& plan, const WinogradOps& ops, int threads) {
   plan.tiles_w = ceil_div(s.out_w, plan.m);
   plan.tiles = s.batch * plan.tiles_h * plan.tiles_w;
   plan.channels = align_up(s.in_c, ops.lanes);
-  plan.blocks = ceil_div(s.out_c, ops.block);
+  plan.group_in = s.in_c / s.groups, plan.group_out = s.out_c / s.groups;
+  plan.depth = depth_of(s, ops.lanes);
+  plan.group_blocks = ceil_div(plan.group_out, ops.block), plan.blocks = plan.group_blocks * s.groups;
   plan.by_channels = plan.blocks >= threads && s.out_c > s.batch * s.out_h * s.out_w;
   const int64_t mine = plan.by_channels ? plan.tiles : ceil_div(plan.tiles, threads);
   if (plan.by_channels) {
@@ -62,7 +67,7 @@ class WinogradKernel final : public ConvKernel {
   WinogradKernel(const WinogradOps& ops, int m, const ConvShape& shape, const Epilogue& epilogue, const float* packed,
                  const float* bias, int threads)
       : ops_(ops),
-        bias_(padded_bias(bias, 1, shape.out_c, ops.block)),
+        bias_(padded_bias(bias, shape.groups, shape.out_c / shape.groups, ops.block)),
         zeros_(std::make_shared<AlignedFloats>(shape.in_c)) {
     plan_.epilogue = epilogue;
     plan_.m = m;
@@ -98,23 +103,25 @@ class WinogradKernel final : public ConvKernel {
   WinogradPlan plan_{};
 };
 
-template <int kM>
+template <Isa kIsa, int kM>
 Reason refuses(const ConvShape& s, const Epilogue&) {
   if (s.in_nchw) return {Reason::layout, "NHWC"};
   if (s.kernel_h != 3 || s.kernel_w != 3) return {Reason::window, "3x3"};
   if (s.stride_h != 1 || s.stride_w != 1) return {Reason::strides, "1"};
   if (s.dilation_h != 1 || s.dilation_w != 1) return Reason::dilated;
-  if (s.groups != 1) return Reason::grouped;
+  // Four steps of depth are one, and a group has blocks of its own.
+  if (s.groups != 1 && (s.in_c / s.groups % 4 != 0 || s.out_c / s.groups * 2 < ops_of(kIsa).block))
+    return {Reason::group, "half a block of channels or more, in fours"};
   if (kM == 2) return {};
   const int64_t tiles = s.batch * ceil_div(s.out_h, kM) * ceil_div(s.out_w, kM);
-  const int64_t bytes = int64_t{(kM + 2) * (kM + 2)} * s.in_c * s.out_c * 4;
+  const int64_t bytes = int64_t{(kM + 2) * (kM + 2)} * s.in_c / s.groups * s.out_c * 4;
   return bytes / kMostBytesOfTile > tiles ? Reason(Reason::too_few, bytes / kMostBytesOfTile, "tiles") : Reason();
 }
 
 template <Isa kIsa, int kM>
 size_t packed_floats(const ConvShape& s) {
   const WinogradOps& ops = ops_of(kIsa);
-  return (kM + 2) * (kM + 2) * align_up(s.in_c, ops.lanes) * align_up(s.out_c, ops.block);
+  return (kM + 2) * (kM + 2) * depth_of(s, ops.lanes) * align_up(s.out_c / s.groups, ops.block) * s.groups;
 }
 
 // G g G^T in double, rounded once.
@@ -126,17 +133,18 @@ void pack(const ConvShape& s, const float* weights, float* packed) {
     else return kG2;
   }();
   const WinogradOps& ops = ops_of(kIsa);
-  const int64_t channels = align_up(s.in_c, ops.lanes), block = ops.block;
+  const int64_t depth = depth_of(s, ops.lanes), block = ops.block, in = s.in_c / s.groups, out = s.out_c / s.groups;
   std::fill_n(packed, packed_floats<kIsa, kM>(s), 0.f);
   for (int64_t n = 0; n < s.out_c; ++n) {
-    for (int64_t c = 0; c < s.in_c; ++c) {
-      const float* w = weights + (n * s.in_c + c) * 9;
+    const int64_t place = n / out * align_up(out, block) + n % out;  // among the channels of whole blocks
+    for (int64_t c = 0; c < in; ++c) {
+      const float* w = weights + (n * in + c) * 9;
       double half[t][3];
       for (int a = 0; a < t; ++a) {
         for (int x = 0; x < 3; ++x) half[a][x] = g[a][0] * w[x] + g[a][1] * w[3 + x] + g[a][2] * w[6 + x];
       }
-      float* to = packed + ((n / block * t * t) * channels + c) * block + n % block;
-      for (int p = 0; p < t * t; ++p, to += channels * block) {
+      float* to = packed + ((place / block * t * t) * depth + c) * block + place % block;
+      for (int p = 0; p < t * t; ++p, to += depth * block) {
         const double* h = half[p / t];
         const double* q = g[p % t];
         *to = static_cast<float>(h[0] * q[0] + h[1] * q[1] + h[2] * q[2]);
@@ -156,12 +164,15 @@ ConvTactic tactic_for(Isa isa) {
   constexpr const char* name = kM == 4 ? "winograd4" : "winograd2";
   switch (vectors_of(isa)) {
     case Isa::avx512:
-      return {name, refuses<kM>, packed_floats<Isa::avx512, kM>, pack<Isa::avx512, kM>, make<Isa::avx512, kM>};
-    case Isa::avx2: return {name, refuses<kM>, packed_floats<Isa::avx2, kM>, pack<Isa::avx2, kM>, make<Isa::avx2, kM>};
+      return {name, refuses<Isa::avx512, kM>, packed_floats<Isa::avx512, kM>, pack<Isa::avx512, kM>,
+              make<Isa::avx512, kM>};
+    case Isa::avx2:
+      return {name, refuses<Isa::avx2, kM>, packed_floats<Isa::avx2, kM>, pack<Isa::avx2, kM>, make<Isa::avx2, kM>};
     case Isa::fused:
-      return {name, refuses<kM>, packed_floats<Isa::fused, kM>, pack<Isa::fused, kM>, make<Isa::fused, kM>};
+      return {name, refuses<Isa::fused, kM>, packed_floats<Isa::fused, kM>, pack<Isa::fused, kM>, make<Isa::fused, kM>};
     default:
-      return {name, refuses<kM>, packed_floats<Isa::portable, kM>, pack<Isa::portable, kM>, make<Isa::portable, kM>};
+      return {name, refuses<Isa::portable, kM>, packed_floats<Isa::portable, kM>, pack<Isa::portable, kM>,
+              make<Isa::portable, kM>};
   }
 }
 

@@ -11,13 +11,15 @@ struct WinogradPlan {
   ConvShape shape;
   Epilogue epilogue;
   int m;
-  const float* packed;              // [block of output channels][point][padded channel][block]
-  const float* bias;                // whole blocks
+  const float* packed;              // [group][block of output channels][point][depth][block]
+  const float* bias;                // [group][whole blocks]
   GivenWeights weights;             // none: data is null
   const float* zeros;               // in_c zeros
   int64_t tiles_h, tiles_w, tiles;  // per image, per image, all images
   int64_t channels;                 // in_c padded to whole vectors
-  int64_t blocks;
+  int64_t group_in, group_out;      // channels of a group
+  int64_t depth;                    // what a group multiplies: all of them, padded, or those of a group
+  int64_t group_blocks, blocks;     // of a group, of all
   bool by_channels;     // workers share all transformed tiles and split output channels; otherwise they split tiles
   int64_t block_tiles;  // tiles transformed and multiplied together
   int64_t v_point, m_point;    // floats from point to point of transformed inputs and of products

@@ -85,8 +85,9 @@ __attribute__((noinline)) void transform_tile(const WinogradPlan& plan, const fl
   if (inside) {
     for (int64_t c = 0; c < whole; c += kLanes) {
       const float* p = base + c;
-      transform_input<kM>([=](int y, int x) __attribute__((always_inline)) { return load(p + y * row + x * pixel); },
-                          v + c, plan.v_point);
+      transform_input<kM>(
+          [=](int y, int x) __attribute__((always_inline)) { return load(p + y * row + x * pixel); }, v + c,
+          plan.v_point);
     }
     if (!left) return;
   }
@@ -98,8 +99,8 @@ __attribute__((noinline)) void transform_tile(const WinogradPlan& plan, const fl
     }
   }
   for (int64_t c = inside ? whole : 0; c < whole; c += kLanes) {
-    transform_input<kM>([&](int y, int x) __attribute__((always_inline)) { return load(source[y][x] + c); }, v + c,
-                        plan.v_point);
+    transform_input<kM>(
+        [&](int y, int x) __attribute__((always_inline)) { return load(source[y][x] + c); }, v + c, plan.v_point);
   }
   if (left) {
     transform_input<kM>(
@@ -126,15 +127,15 @@ TENON_INLINE float given(const GivenWeights& weights, int64_t at) {
 }
 
 // The sum of one output pixel and channel, by the weights as they were given.
-float direct_sum(const WinogradPlan& plan, const float* image, int64_t y, int64_t x, int64_t channel) {
+float direct_sum(const WinogradPlan& plan, const float* image, int64_t y, int64_t x, int64_t channel, float sum) {
   const ConvShape& s = plan.shape;
-  const int64_t first = channel * s.in_c * 9;
-  float sum = plan.bias[channel];
+  const int64_t first = channel * plan.group_in * 9;
+  image += channel / plan.group_out * plan.group_in;
   for (int64_t p = 0; p < 9; ++p) {
     const int64_t row = y - s.pad_top + p / 3, column = x - s.pad_left + p % 3;
     if (row < 0 || row >= s.in_h || column < 0 || column >= s.in_w) continue;
     const float* from = image + row * s.in_row + column * s.in_pixel;
-    for (int64_t c = 0; c < s.in_c; ++c) sum += from[c] * given(plan.weights, first + c * 9 + p);
+    for (int64_t c = 0; c < plan.group_in; ++c) sum += from[c] * given(plan.weights, first + c * 9 + p);
   }
   return sum;
 }
@@ -142,13 +143,13 @@ float direct_sum(const WinogradPlan& plan, const float* image, int64_t y, int64_
 // A tile and vector of channels without the transforms, through which one infinity makes the whole tile no number.
 template <int kM>
 __attribute__((noinline)) void sum_directly(const WinogradPlan& plan, const float* image, int64_t y0, int64_t x0,
-                                            int64_t channel, int n, Vec (&result)[kM][kM]) {
+                                            int64_t channel, int n, const float* bias, Vec (&result)[kM][kM]) {
   const ConvShape& s = plan.shape;
   alignas(64) float lanes[kLanes] = {};
   for (int y = 0; y < kM; ++y)
     for (int x = 0; x < kM; ++x) {
       if (y0 + y >= s.out_h || x0 + x >= s.out_w) continue;
-      for (int i = 0; i < n; ++i) lanes[i] = direct_sum(plan, image, y0 + y, x0 + x, channel + i);
+      for (int i = 0; i < n; ++i) lanes[i] = direct_sum(plan, image, y0 + y, x0 + x, channel + i, bias[i]);
       result[y][x] = load(lanes);
     }
 }
@@ -164,9 +165,11 @@ TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, 
   const int rows = static_cast<int>(smaller(kM, s.out_h - y0)), columns = static_cast<int>(smaller(kM, s.out_w - x0));
   float* to = out + image * s.out_image + y0 * s.out_row + x0 * s.out_pixel;
   const float* r = residual ? residual + image * s.res_image + y0 * s.res_row + x0 * s.res_pixel : nullptr;
+  const int64_t group = block / plan.group_blocks, of_group = (block - group * plan.group_blocks) * kBlock;
   for (int h = 0; h < kBlock; h += kLanes) {
-    const int64_t channel = block * kBlock + h;
-    const int n = static_cast<int>(smaller(kLanes, s.out_c - channel));
+    const int64_t channel = group * plan.group_out + of_group + h;
+    const float* const biases = plan.bias + block * kBlock + h;
+    const int n = static_cast<int>(smaller(kLanes, plan.group_out - of_group - h));
     if (n <= 0) return;
     Vec half[kM][t], result[kM][kM];
     TENON_UNROLL
@@ -178,7 +181,7 @@ TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, 
       TENON_UNROLL
       for (int y = 0; y < kM; ++y) half[y][x] = o[y];
     }
-    const Vec bias = load(plan.bias + channel);
+    const Vec bias = load(biases);
     TENON_UNROLL
     for (int y = 0; y < kM; ++y) {
       Transform<kM>::output(half[y], result[y]);
@@ -189,7 +192,7 @@ TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, 
     const Vec corners = add(add(result[0][0], result[0][kM - 1]), add(result[kM - 1][0], result[kM - 1][kM - 1]));
     if (is_odd(corners) && plan.weights.data) [[unlikely]] {
       Vec sums[kM][kM];
-      sum_directly<kM>(plan, in + image * s.in_image, y0, x0, channel, n, sums);
+      sum_directly<kM>(plan, in + image * s.in_image, y0, x0, channel, n, biases, sums);
       for (int y = 0; y < rows; ++y)
         for (int x = 0; x < columns; ++x) result[y][x] = sums[y][x];
     }
@@ -225,23 +228,24 @@ template <int kM>
 __attribute__((noinline)) void transform_outputs(const WinogradPlan& plan, const Epilogue& e, const float* products,
                                                  int64_t block, int64_t first, int64_t count, const float* in,
                                                  const float* residual, float* out) {
-  with_activation(e.act, [&]<class Act>() __attribute__((always_inline)) {
-    for (int64_t t = 0; t < count; ++t) {
-      transform_output<kM, Act>(plan, e, products + t * kBlock, block, first + t, in, residual, out);
-    }
-  });
+  with_activation(
+      e.act, [&]<class Act>() __attribute__((always_inline)) {
+        for (int64_t t = 0; t < count; ++t) {
+          transform_output<kM, Act>(plan, e, products + t * kBlock, block, first + t, in, residual, out);
+        }
+      });
 }
 
-// `count` groups of R rows of a times one panel; each group fetches kFetch quarters of another panel.
+// `count` groups of R rows of a, `pitch` floats apart, times one panel; each group fetches kFetch quarters of another.
 template <int R, int kFetch>
-__attribute__((noinline)) void multiply_rows(const float* a, int64_t k, int64_t count, const float* panel, float* c,
-                                             const char* fetch) {
-  for (int64_t t = 0; t < count; ++t, a += R * k, c += R * kBlock) {
+__attribute__((noinline)) void multiply_rows(const float* a, int64_t pitch, int64_t k, int64_t count,
+                                             const float* panel, float* c, const char* fetch) {
+  for (int64_t t = 0; t < count; ++t, a += R * pitch, c += R * kBlock) {
     Sums<R> sums;
     sums.clear();
     const float* rows[R];
     TENON_UNROLL
-    for (int i = 0; i < R; ++i) rows[i] = a + i * k;
+    for (int i = 0; i < R; ++i) rows[i] = a + i * pitch;
     accumulate<R, true, kFetch>(sums, rows, k, panel, fetch);
     sums.store_to(c, kBlock);
   }
@@ -250,7 +254,9 @@ __attribute__((noinline)) void multiply_rows(const float* a, int64_t k, int64_t 
 template <int kM>
 void multiply_block(const WinogradPlan& plan, const float* v, float* products, int64_t block, int64_t tiles) {
   constexpr int points = (kM + 2) * (kM + 2);
-  const int64_t k = plan.channels, count = (tiles + kTilePixels - 1) / kTilePixels, large = tiles % count;
+  const int64_t k = plan.depth, pitch = plan.channels, count = (tiles + kTilePixels - 1) / kTilePixels,
+                large = tiles % count;
+  v += block / plan.group_blocks * plan.group_in;
   const int small = static_cast<int>(tiles / count);
   const float* panel = plan.packed + block * points * k * kBlock;
   const int64_t panel_bytes = k * kBlock * static_cast<int64_t>(sizeof(float));
@@ -259,23 +265,23 @@ void multiply_block(const WinogradPlan& plan, const float* v, float* products, i
   for (int p = 0; p < points; ++p, panel += k * kBlock) {
     const char* const next = reinterpret_cast<const char*>(panel) + panel_bytes;
     const auto run = [&]<int R>(int64_t first, int64_t begin, int64_t end) __attribute__((always_inline)) {
-      const float* a = v + p * plan.v_point + first * k;
+      const float* a = v + p * plan.v_point + first * pitch;
       float* c = products + p * plan.m_point + first * kBlock;
       const int64_t middle = begin > fetching ? begin : end < fetching ? end : fetching;
       if (fetching == 1) {
-        multiply_rows<R, 4>(a, k, middle - begin, panel, c, next);
+        multiply_rows<R, 4>(a, pitch, k, middle - begin, panel, c, next);
       } else {
-        multiply_rows<R, 1>(a, k, middle - begin, panel, c, next + begin * panel_bytes / 4);
+        multiply_rows<R, 1>(a, pitch, k, middle - begin, panel, c, next + begin * panel_bytes / 4);
       }
       const int64_t done = (middle - begin) * R;
-      multiply_rows<R, 0>(a + done * k, k, end - middle, panel, c + done * kBlock, nullptr);
+      multiply_rows<R, 0>(a + done * pitch, pitch, k, end - middle, panel, c + done * kBlock, nullptr);
     };
     if (large)
-      with_rows(small + 1,
-                [&]<int R>() __attribute__((always_inline)) { run.template operator()<R>(0, 0, large); });
-    with_rows(small, [&]<int R>() __attribute__((always_inline)) {
-      run.template operator()<R>(large * (small + 1), large, count);
-    });
+      with_rows(
+          small + 1, [&]<int R>() __attribute__((always_inline)) { run.template operator()<R>(0, 0, large); });
+    with_rows(
+        small, [&]<int R>()
+                   __attribute__((always_inline)) { run.template operator()<R>(large * (small + 1), large, count); });
   }
 }
 
