@@ -62,6 +62,7 @@ int measure(const std::string& path, const std::string& input, size_t axis, int6
       else if (planning.size() < few)
         planning.push_back(microseconds([&] { runtime::Program program(bare, shapes, thread_pool); }));
     }
+  if (binding.empty()) throw std::runtime_error("there is no other size from FROM to TO, or no round");
   fmt::print("new sizes, bound   {:10.1f} us, the median of {}; least {:.1f}\n", median(binding), binding.size(),
              *std::min_element(binding.begin(), binding.end()));
   fmt::print("new sizes, ready   {:10.1f} us, steps made and memory taken; least {:.1f}\n", median(making),

@@ -48,6 +48,7 @@ void fit(Problem& problem, size_t step, const Schedule& schedule) {
 
 std::vector<ScheduledStep>& ScheduledSteps::own() {
   if (held_.use_count() > 1) held_ = std::make_shared<Held>(held_->steps);
+  else held_->sized.clear();
   return held_->steps;
 }
 
@@ -60,7 +61,8 @@ const Problem& ScheduledSteps::Sized::problem(size_t at) {
   if (!sized.node) {
     const Problem& made = held.steps[at].problem;
     if (fits(made, schedule_)) return made;  // no other sizes yet
-    sized = made;
+    Problem copy = made;
+    sized = std::move(copy);
   }
   fit(sized, at, schedule_);
   return sized;

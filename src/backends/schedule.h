@@ -66,7 +66,7 @@ class ScheduledSteps {
   auto begin() const { return held_->steps.begin(); }
   auto end() const { return held_->steps.end(); }
   bool same_as(const ScheduledSteps& other) const { return held_ == other.held_; }
-  /// To be changed: no others' from here on.
+  /// To be changed: no others' from here on. Nobody may copy or drop one of them meanwhile.
   std::vector<ScheduledStep>& own();
 
   /// Their problems at the sizes of a schedule that has these steps, one at a time.

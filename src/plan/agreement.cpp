@@ -141,7 +141,9 @@ std::vector<Dims> known_sizes(const ir::Graph& graph) {
 }  // namespace
 
 Agreement::Agreement(const ir::Graph& graph) : graph_(graph) {
-  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id) checks_.push_back(check_of(id));
+  const std::vector<Dims> known = known_sizes(graph);
+  for (ir::NodeId id = 0; id < static_cast<ir::NodeId>(graph.nodes.size()); ++id)
+    checks_.push_back(check_of(id, known));
 }
 
 /// Convolutions of images with constant weights, or a pool; nothing where one of them is another.
@@ -184,7 +186,7 @@ size_t Agreement::axis_of(const ir::Node& node, int64_t otherwise) const {
                                       : axis);
 }
 
-Agreement::Check Agreement::check_of(ir::NodeId id) const {
+Agreement::Check Agreement::check_of(ir::NodeId id, const std::vector<Dims>& known) const {
   const ir::Node& node = graph_.node(id);
   Check check{.node = id};
   check.windows = windows_of(node);
@@ -213,7 +215,7 @@ Agreement::Check Agreement::check_of(ir::NodeId id) const {
     check.kind = Kind::product;
   } else if (node.outputs.size() == 1 &&
              (ops::has_trait(node.op, ops::Trait::softmax) || ops::has_trait(node.op, ops::Trait::centred)) &&
-             is_normal(node, known_sizes(graph_))) {
+             is_normal(node, known)) {
     check.kind = Kind::normal;
   }
   if (check.kind != Kind::inferred) return check;

@@ -33,7 +33,7 @@ class Agreement {
     mutable ir::Graph alone = {};          // of an inferred one, with the sizes that were asked about last
     std::vector<ir::ValueId> inputs = {};  // of the node in that
   };
-  Check check_of(ir::NodeId id) const;
+  Check check_of(ir::NodeId id, const std::vector<Dims>& known) const;
   std::vector<Window> windows_of(const ir::Node& node) const;
   size_t axis_of(const ir::Node& node, int64_t otherwise) const;
   bool holds(const Check& check, const std::vector<Dims>& sizes) const;

@@ -138,7 +138,8 @@ struct Layouter {
   bool is_written_as_well(ir::NodeId id) const {
     if (facts(id).transposed_write || (facts(id).device_write && !request.host_memory)) return true;
     const std::vector<int64_t>& perm = facts(id).perm;
-    return !request.host_memory && facts(id).product_write && perm.back() + 2 != static_cast<int64_t>(perm.size()) &&
+    return !request.host_memory && facts(id).product_write && !perm.empty() &&
+           perm.back() + 2 != static_cast<int64_t>(perm.size()) &&
            is_small_product(graph.value(graph.node(id).inputs[0]).producer);
   }
 

@@ -15,9 +15,9 @@ struct LayoutFacts {
     Kind kind = Kind::other;
     bool elementwise = false;
     bool transposed_view = false;   // a Transpose that attention alone reads
-    bool factor = false;            // a Transpose that products of values alone read
+    bool factor = false;            // a Transpose that batched products alone read
     bool transposed_write = false;  // a Transpose of what attention writes
-    bool product_write = false;     // a Transpose of what a product of values writes for it alone
+    bool product_write = false;     // a Transpose of what a batched product writes for it alone
     bool device_write = false;      // a Transpose of what devices alone write in any order
     int64_t axis = 0;
     std::vector<int64_t> perm = {};

@@ -26,11 +26,10 @@ bool is_one_matrix(const ir::Graph& graph, ir::ValueId id) {
   return constant && constant->dims().rank() < 3;
 }
 
-/// Of values by values, or by a constant matrix for each of a batch.
-bool is_product_of_values(const ir::Graph& graph, const ir::Node& node) {
-  return ops::has_trait(node.op, ops::Trait::product) && !ops::has_trait(node.op, ops::Trait::convolution) &&
-         !ops::has_trait(node.op, ops::Trait::quantised) && node.inputs.size() >= 2 &&
-         !is_one_matrix(graph, node.inputs[0]) && !is_one_matrix(graph, node.inputs[1]);
+/// A matrix multiplication of values by values, or by a constant matrix for each of a batch.
+bool is_batched_product(const ir::Graph& graph, const ir::Node& node) {
+  return ops::has_trait(node.op, ops::Trait::integer_form) && !ops::has_trait(node.op, ops::Trait::convolution) &&
+         node.inputs.size() >= 2 && !is_one_matrix(graph, node.inputs[0]) && !is_one_matrix(graph, node.inputs[1]);
 }
 
 /// Whether all who read it are such products.
@@ -39,7 +38,7 @@ bool is_factor(const ir::Graph& graph, const ir::Node& node) {
   const std::vector<ir::NodeId>& users = graph.value(node.outputs[0]).users;
   return std::all_of(users.begin(), users.end(), [&](ir::NodeId id) {
     const ir::Node& user = graph.node(id);
-    return is_product_of_values(graph, user) &&
+    return is_batched_product(graph, user) &&
            std::count(user.inputs.begin(), user.inputs.begin() + 2, node.outputs[0]) > 0;
   });
 }
@@ -51,7 +50,7 @@ bool is_transposed_write(const ir::Graph& graph, const ir::Node& node, ops::Trai
 
 bool is_product_write(const ir::Graph& graph, const ir::Node& node) {
   const ir::Node* producer = graph.producer(node.inputs[0]);
-  return producer && is_product_of_values(graph, *producer) && graph.only_user(node.inputs[0]) != ir::no_node;
+  return producer && is_batched_product(graph, *producer) && graph.only_user(node.inputs[0]) != ir::no_node;
 }
 
 LayoutFacts::Node facts_of(const ir::Graph& graph, ir::NodeId id) {
@@ -66,7 +65,7 @@ LayoutFacts::Node facts_of(const ir::Graph& graph, ir::NodeId id) {
   facts.axis = node.integer("axis", 0);
   if (facts.kind != Kind::transpose) return facts;
   facts.perm = node.integers("perm");
-  facts.transposed_view = is_transposed_view(graph, node),
+  facts.transposed_view = is_transposed_view(graph, node);
   facts.transposed_write = is_transposed_write(graph, node, ops::Trait::any_order);
   facts.device_write = is_transposed_write(graph, node, ops::Trait::any_result);
   facts.factor = is_factor(graph, node), facts.product_write = is_product_write(graph, node);

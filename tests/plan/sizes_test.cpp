@@ -130,7 +130,6 @@ output %y as "y"
   EXPECT_FALSE(net.holds({{"x", {3, 9, 4, 7}}, {"more", {3, 9, 4, 16}}})) << "the weights are for eight channels";
 }
 
-/// As layers of a dense block do: each reads all results before it.
 TEST(Sizes, OfProductsAndNormalFormsAreThoseOfInference) {
   Evaluated net(R"(graph "g"
 input %x : f32[N,L,4]
@@ -160,6 +159,7 @@ output %y as "y"
   EXPECT_FALSE(open.holds({{"x", {3, 5}}})) << "the scale is of four";
 }
 
+/// As layers of a dense block do: each reads all results before it.
 TEST(Layout, LetsConcatenationsOfTheSameValuesShareOnePlace) {
   ir::Graph graph = ir::parse(R"(graph "g"
 input %x : f32[1,2,2,4]

@@ -99,6 +99,21 @@ TEST(Turned, ProductsOfSmallMatricesOnADeviceTakeAndGiveViews) {
   EXPECT_EQ(transposes_run_around(9, 40, "[0, 3, 2, 1]"), 2u) << "as deep as tensor cores like it";
 }
 
+TEST(Turned, TransposesBeforeProductsOfPackedWeightsRun) {
+  ir::Graph graph = ir::parse(R"(graph "g"
+input %x : f32[2,32,12]
+const %w : u8[24,1,16] = @0
+const %s : f32[24,1] = @1
+%p : ? = Transpose(%x) {perm=[0, 2, 1]}
+%y : ? = tenon:WeightOnlyMatMul(%p, %w, _, _, %s) {k=32, block=32, bits=4}
+output %y as "y"
+)",
+                              {Tensor(DType::u8, {24, 1, 16}), random_tensor({24, 1}, 1)});
+  ops::infer(graph);
+  const plan::Layout layout = plan::lay_out(graph, false, false);
+  for (size_t id = 0; id < graph.nodes.size(); ++id) EXPECT_TRUE(layout.runs[id]) << "its kernels want whole rows";
+}
+
 TEST(Turned, TransposesBeforeProductsOfADeviceAreViewsWhereThoseReadThemAsWell) {
   EXPECT_EQ(transposes_run(true, 12, false), 0u) << "columns of 12 come in no chunks";
   EXPECT_EQ(transposes_run(false, 12, false), 0u);

@@ -15,6 +15,7 @@ class BoundSchedule {
   const backends::Schedule& schedule() const { return kernels_.schedule(); }
   size_t steps() const { return steps_.size(); }
   const backends::Step& step(size_t at) const { return *steps_[at].step; }
+  const std::string& tactic(size_t at) const { return kernels_.tactic(at); }
   /// Bytes of arena and workspace together.
   size_t bytes() const { return workspace_at_ + workspace_bytes_; }
   /// Gives it that memory, aligned to 64 bytes.

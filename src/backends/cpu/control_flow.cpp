@@ -63,7 +63,7 @@ void Block::add_times(std::vector<LayerTime>& layers, const std::string& inside,
     const backends::ScheduledStep& scheduled = bound_.schedule().steps[at];
     const ir::Node& node = graph().node(scheduled.node);
     const size_t own = layers.size();
-    layers.push_back({node.op + " " + node.label(), node.origins, scheduled.tactic, times_[at] / iterations, inside,
+    layers.push_back({node.op + " " + node.label(), node.origins, bound_.tactic(at), times_[at] / iterations, inside,
                       static_cast<double>(rounds_) / iterations});
     if (const auto* step = dynamic_cast<const ControlStep*>(&bound_.step(at)))
       step->add_times(layers, inside + node.label() + "/", iterations);

@@ -97,7 +97,7 @@ std::shared_ptr<const backends::Step> ScheduleKernels::step(size_t at) const {
   const backends::ScheduledStep& scheduled = schedule_.steps[at];
   if (scheduled.blocks) return make_control_step(schedule_.problem(at), blocks_[at]);
   if (steps_[at]->shared()) return steps_[at];
-  return backends::make_step(schedule_.problem(at), scheduled.tactic).step;
+  return backends::make_step(schedule_.problem(at), scheduled.tactic, kernels_[at]).step;
 }
 
 }  // namespace tenon::cpu

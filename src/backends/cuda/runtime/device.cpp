@@ -100,7 +100,7 @@ void Device::give_up(const Fault& fault, const std::string& where) {
   throw Error(*last_words_);
 }
 
-void Device::prepare(const std::vector<Source>& sources, const std::function<bool(size_t, size_t)>& prepared) {
+bool Device::prepare(const std::vector<Source>& sources, const std::function<bool(size_t, size_t)>& prepared) {
   std::set<std::string> seen;
   std::vector<const Source*> work;
   {
@@ -113,6 +113,7 @@ void Device::prepare(const std::vector<Source>& sources, const std::function<boo
   std::minstd_rand random(1);
   std::shuffle(work.begin(), work.end(), random);
   std::atomic<size_t> next{0}, ready{0};
+  bool is_wanted = true;
   const auto serve = [&](const std::function<bool(size_t, size_t)>& told) {
     for (size_t at; (at = next++) < work.size();) {
       try {
@@ -122,7 +123,7 @@ void Device::prepare(const std::vector<Source>& sources, const std::function<boo
         // function() compiles it again and reports.
       }
       const size_t so_many = ++ready;
-      if (told && !told(so_many, work.size())) next = work.size();
+      if (told && !told(so_many, work.size())) is_wanted = false, next = work.size();
     }
   };
   std::vector<std::jthread> threads;
@@ -134,6 +135,7 @@ void Device::prepare(const std::vector<Source>& sources, const std::function<boo
     next = work.size();
     throw;
   }
+  return is_wanted;
 }
 
 Module Device::module(const Source& source) {

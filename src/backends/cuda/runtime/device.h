@@ -45,8 +45,8 @@ class Device {
   /// blamed on. The first call's words remain.
   [[noreturn]] void give_up(const Fault& fault, const std::string& where);
   /// Compiles what is needed on all cores; a source that fails is left for function() to report. `prepared` is told how
-  /// many of how many are ready, on this thread, and ends it by false.
-  void prepare(const std::vector<Source>& sources, const std::function<bool(size_t, size_t)>& prepared = {});
+  /// many of how many are ready, on this thread, and ends it by false, which is then returned.
+  bool prepare(const std::vector<Source>& sources, const std::function<bool(size_t, size_t)>& prepared = {});
   /// A kernel of the source, loaded once; `shared_bytes` of dynamic shared memory allowed to it. Thread-safe.
   Function function(const Source& source, const char* name, int shared_bytes = 0);
   /// A constant array `name` of the source's module.

@@ -55,7 +55,7 @@ class DeviceTimer : public backends::TacticTimer {
         sources.insert(sources.end(), choice.tactic.sources.begin(), choice.tactic.sources.end());
       bytes = std::max(bytes, Operands(*problem, 0).bytes);
     }
-    device_.prepare(sources, prepared);
+    if (!device_.prepare(sources, prepared)) return;
     candidates_.clear();
     memory_.reserve(bytes);
   }
