@@ -206,7 +206,7 @@ class Assignment {
   }
 
   /// What is added to the assigned part of the data, through reshapes of the sum; nullopt where updates are no such
-  /// sum.
+  /// sum. Longer sums would be added in another order.
   std::optional<ir::ValueId> addend(ir::ValueId value, int left) {
     const ir::Node* found = graph_.producer(value);
     if (!found || left == 0 || !is_used_once(graph_, value)) return std::nullopt;
@@ -225,10 +225,6 @@ class Assignment {
       if (!same_shape(graph_, node.inputs[side], value)) continue;
       origins_ = joined(node.origins, node_.origins);
       if (is_assigned_part(node.inputs[side])) return expanded(other, to);
-      if (const auto inner = addend(node.inputs[side], left - 1)) {
-        origins_ = joined(node.origins, origins_);
-        return typed("Add", {*inner, other}, {}, to);
-      }
     }
     return std::nullopt;
   }

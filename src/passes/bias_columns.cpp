@@ -7,8 +7,9 @@
 namespace tenon::passes {
 namespace {
 
-constexpr int64_t most_joined_columns = 160;      // of queries and keys, with those that biases become
-constexpr int64_t most_marks = int64_t{1} << 22;  // elements of the columns that keys get
+constexpr int64_t most_joined_columns = 160;            // of queries and keys, with those that biases become
+constexpr int64_t most_marks = int64_t{1} << 22;        // elements of the columns that keys get
+constexpr double least_scale = 1e-6, most_scale = 1e6;  // that biases may be divided by
 
 /// A sum of all inputs: an Add, or a program of additions that takes each once.
 bool is_sum(const ir::Node& node) {
@@ -133,10 +134,13 @@ class Biases {
     const ir::Shape *q = shape_of(graph_, queries_), *k = shape_of(graph_, product_.inputs[1]);
     if (!q || !k || q->size() != scores_.size() || k->size() != scores_.size() || !q->back().is_constant())
       return false;
+    if (!std::equal(q->begin(), q->begin() + batch, scores_.begin()) ||
+        !std::equal(k->begin(), k->begin() + batch, scores_.begin()))
+      return false;
     columns_ = q->back().value();
     for (Addend& addend : addends_) {
       const ir::Shape* shape = shape_of(graph_, addend.value);
-      if (!shape || shape->size() != split_.size() || graph_.constant(addend.value)) return false;
+      if (!shape || shape->size() != split_.size() || !table_of(addend.value)) return false;
       for (size_t axis = 0; axis < split_.size(); ++axis) {
         if ((*shape)[axis] == split_[axis]) {
           if (axis >= first_of_key_) addend.axes.push_back(axis), addend.columns *= split_[axis].value();
@@ -160,7 +164,9 @@ class Biases {
     if (!scaled) return;
     for (size_t side = 0; side < 2; ++side) {
       const auto number = scalar(graph_, scaled->inputs[side]);
-      if (!number || !(*number > 0) || !same_shape(graph_, scaled->inputs[1 - side], queries_)) continue;
+      if (!number || !(*number > least_scale && *number < most_scale) ||
+          !same_shape(graph_, scaled->inputs[1 - side], queries_))
+        continue;
       scale_ = *number;
       origins_ = joined(scaled->origins, origins_);
       queries_ = scaled->inputs[1 - side];
@@ -168,34 +174,42 @@ class Biases {
     }
   }
 
-  /// Divides a product by constants, behind reshapes and transposes, by the scale; false where a value is none.
-  bool divide_constant(ir::ValueId value) {
+  /// The product by a finite constant that a value is, behind reshapes and transposes: nothing in it is infinite, as
+  /// masks are, which would be no numbers times the zeros of other places. nullptr where it is none.
+  const ir::Node* table_of(ir::ValueId value, bool alone = false) const {
     for (int left = 8; left > 0; --left) {
-      if (graph_.only_user(value) == ir::no_node) return false;
-      const ir::ValueId result = value;
+      if (alone && graph_.only_user(value) == ir::no_node) return nullptr;
       const ir::Node* node = graph_.producer(value);
-      if (!node) return false;
+      if (!node) return nullptr;
       if (node->op == "Reshape" || node->op == "Transpose") {
         value = node->inputs[0];
         continue;
       }
-      const Tensor* matrix = node->op == "MatMul" && node->inputs.size() == 2 && !node->has("activation")
-                                 ? graph_.constant(node->inputs[1])
-                                 : nullptr;
-      if (!matrix || matrix->dtype() != DType::f32) return false;
-      Tensor divided(DType::f32, matrix->dims());
-      std::transform(matrix->data<float>(), matrix->data<float>() + matrix->elements(), divided.data<float>(),
-                     [&](float x) { return static_cast<float>(x / scale_); });
-      graph_.set_input(graph_.value(result).producer, 1, graph_.add_constant(name_ + ".biases", divided));
-      return true;
+      const Tensor* table = node->op == "MatMul" && node->inputs.size() == 2 && !node->has("activation")
+                                ? graph_.constant(node->inputs[1])
+                                : nullptr;
+      if (!table || table->dtype() != DType::f32) return nullptr;
+      return is_finite(table->values<float>()) ? node : nullptr;
     }
-    return false;
+    return nullptr;
+  }
+
+  /// Divides such a product that nobody else reads by the scale; false where it is another.
+  bool divide_table(ir::ValueId value) {
+    const ir::Node* product = table_of(value, true);
+    if (!product) return false;
+    const Tensor& table = *graph_.constant(product->inputs[1]);
+    Tensor divided(DType::f32, table.dims());
+    std::transform(table.data<float>(), table.data<float>() + table.elements(), divided.data<float>(),
+                   [&](float x) { return static_cast<float>(x / scale_); });
+    graph_.set_input(graph_.value(product->outputs[0]).producer, 1, graph_.add_constant(name_ + ".biases", divided));
+    return true;
   }
 
   ir::ValueId columns_of(const Addend& addend) {
     ir::ValueId value = addend.value;
     const ir::Shape from = *shape_of(graph_, value);
-    if (scale_ != 1 && !divide_constant(value))
+    if (scale_ != 1 && !divide_table(value))
       value = typed("Mul", {value, constant(graph_, name_ + ".inverse", Dims(), {static_cast<float>(1 / scale_)})}, {},
                     from);
     ir::Shape to = scores_;

@@ -188,7 +188,10 @@ bool absorb_behind_bias(ir::Graph& graph, ir::NodeId id) {
     for (int64_t c = 0; c < weights->channels; ++c) (*bias)[c] *= (*factor)[c];
     std::vector<ir::ValueId> product_inputs = product.inputs, add_inputs = add.inputs;
     const std::string name = graph.value(product_inputs[1]).name;
-    product_inputs[1] = graph.add_constant(name, scaled(*graph.constant(product_inputs[1]), *weights, *factor));
+    const Tensor scaled_weights = scaled(*graph.constant(product_inputs[1]), *weights, *factor);
+    // An infinity in the place of a sum's would be no number where signs differ.
+    if (!is_finite(scaled_weights.values<float>()) || !is_finite(*bias)) continue;
+    product_inputs[1] = graph.add_constant(name, scaled_weights);
     add_inputs[sum->constant] = constant(graph, name + ".bias", {weights->channels}, *bias);
     graph.set_inputs(sum->product, product_inputs);
     graph.set_inputs(sum->add, add_inputs);

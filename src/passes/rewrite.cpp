@@ -171,6 +171,10 @@ bool is_elementwise(const ir::Node& node) {
   return ops::has_trait(node.op, ops::Trait::elementwise) && node.outputs.size() == 1;
 }
 
+bool is_finite(std::span<const float> numbers) {
+  return std::all_of(numbers.begin(), numbers.end(), [](float number) { return std::isfinite(number); });
+}
+
 bool is_random(const ir::Node& node) { return ops::has_trait(node.op, ops::Trait::random); }
 
 bool has_subgraph(const ir::Node& node) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,8 @@ ir::ValueId constant(ir::Graph& graph, const std::string& name, const Dims& dims
 std::vector<std::string> joined(std::vector<std::string> first, const std::vector<std::string>& second);
 /// Whether the op maps elements one by one, broadcasting its inputs.
 bool is_elementwise(const ir::Node& node);
+/// Whether none of these is infinite or no number.
+bool is_finite(std::span<const float> numbers);
 /// Whether two runs of the op on the same inputs may differ.
 bool is_random(const ir::Node& node);
 bool has_subgraph(const ir::Node& node);

@@ -26,7 +26,7 @@ bool reshape_strides(const Dims& dims, const Dims& strides, const Dims& to, Dims
       --to_axis;
       to_strides[to_axis] = inner * filled;
       filled *= to[to_axis];
-      if (run % filled != 0) return false;
+      if (filled == 0 || run % filled != 0) return false;
     }
     if (filled != run) return false;
     while (to_axis > 0 && to[to_axis - 1] == 1) to_strides[--to_axis] = inner * filled;

@@ -56,11 +56,12 @@ std::vector<Case> value_cases() {
       building("10.size.given_unknown_input", a_relu({1, 4}), {"--shapes", "z:1x4"}),
       building("10.size.given_negative", a_relu({-1, 4}), {"--shapes", "x:-1x4"}),
       building("10.size.given_no_number", a_relu({-1, 4}), {"--shapes", "x:ax4"}),
-      building("10.index.axes_of_booleans",
-               model(input("x", {2, 4}) + tensor("a", boolean, {2}, std::string(2, '\1')) +
-                     node("r", "ReduceSum", {"x", "a"}, {"y"}) + output("y"))),
+      building("10.index.axes_of_booleans", model(input("x", {2, 4}) + tensor("a", boolean, {2}, std::string(2, '\1')) +
+                                                  node("r", "ReduceSum", {"x", "a"}, {"y"}) + output("y"))),
       running("10.index.gather_outside",
               model(input("x", {2, 4}) + numbers("i", {7}) + node("g", "Gather", {"x", "i"}, {"y"}) + output("y"))),
+      tuning("10.index.gather_outside_while_tuning",
+             model(input("x", {4, 5}) + numbers("i", {0, 4}) + node("g", "Gather", {"x", "i"}, {"y"}) + output("y"))),
       running("10.index.gather_outside_late",
               model(input("x", {1}, i64) + zeros("w", {1, 4}) + numbers("n", {9}) +
                     node("a", "Add", {"x", "n"}, {"i"}) + node("g", "Gather", {"w", "i"}, {"y"}) + output("y"))),

@@ -9,6 +9,7 @@
 
 #include "backends/kernel.h"
 #include "base/check.h"
+#include "base/faults.h"
 #include "base/noise.h"
 
 namespace tenon::cpu {
@@ -103,13 +104,14 @@ class HostTimer : public backends::TacticTimer {
   void set_members(std::vector<Member> members) override { members_ = std::move(members); }
 
   double run(size_t tactic) override {
-    Run run{steps_[tactic].get(), inputs_.data(), outputs_.data()};
+    Run run{steps_[tactic].get(), inputs_.data(), outputs_.data(), {}};
     thread_pool_.gather();
     meter_.begin();
     const auto begin = Clock::now();
     thread_pool_.run(work, &run, workspace_);
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     disturbed_ = meter_.end(seconds);
+    run.faults.rethrow();
     return 1e6 * seconds;
   }
   bool disturbed() const override { return disturbed_; }
@@ -119,11 +121,16 @@ class HostTimer : public backends::TacticTimer {
     backends::Step* step;
     std::byte* const* inputs;
     std::byte* const* outputs;
+    Faults faults;  // of constants that are no such operands
   };
 
   static void work(void* context, const Worker& worker) {
-    const auto& run = *static_cast<Run*>(context);
-    run.step->run(run.inputs, run.outputs, worker);
+    auto& run = *static_cast<Run*>(context);
+    try {
+      run.step->run(run.inputs, run.outputs, worker);
+    } catch (...) {
+      run.faults.note();
+    }
   }
 
   std::byte* reserve(size_t bytes) {
