@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <thread>
+
 #include "engine/engine.h"
 #include "ir/dim_program.h"
 #include "ops/op.h"
@@ -288,6 +293,34 @@ TEST_F(NewSizes, OfPoolsAndProductsRun) {
       node("h", "GlobalMaxPool", {"g"}, {"h"}) + node("i", "Flatten", {"h"}, {"i"}, integer("axis", 1)) +
       node("j", "Gemm", {"i", "w2"}, {"y"}) + output("y"));
   expect_same_bits(net, {{1, 3, 9, 9}, {2, 3, 9, 9}, {3, 3, 12, 20}, {1, 3, 17, 8}, {5, 3, 8, 8}});
+}
+
+TEST_F(NewSizes, MayBeBoundBySeveralThreads) {
+  BuildOptions options = quick_build();
+  options.shapes = {{"x", {2, 3, 8, 8}}};
+  const Engine engine = build_net(folder_, small_net(), options);
+  const auto input = [](int64_t batch) { return random_tensor({batch, 3, 8, 8}, 3); };
+  std::vector<Tensor> expected;
+  for (int64_t batch = 1; batch <= 6; ++batch)
+    expected.push_back(
+        ops::interpret(plan::concretise(plan_of(engine).graph, {{"x", {batch, 3, 8, 8}}}), {input(batch)})[0]);
+  const auto differs = [](const Tensor& got, const Tensor& wanted) {
+    const std::span<const float> a = got.values<float>(), b = wanted.values<float>();
+    return !std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                       [](float x, float y) { return std::fabs(x - y) < 1e-4; });
+  };
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int64_t at = 0; at < 4; ++at)
+    threads.emplace_back([&, at] {
+      Session session = engine.session(1);
+      for (int64_t turn = 0; turn < 60; ++turn) {
+        const int64_t batch = 1 + (turn * (at + 1)) % 6;
+        wrong += differs(session.run({{"x", input(batch)}})[0], expected[static_cast<size_t>(batch - 1)]);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST_F(NewSizes, TellTheTacticThatRuns) {
