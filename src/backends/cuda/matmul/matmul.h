@@ -17,5 +17,8 @@ Reason exceeds_grid(const MatmulParams& params);
 /// A step whose blocks make `rows` x `columns` results each, for each of the batch.
 std::unique_ptr<Step> product_step(const Problem& problem, Device& device, Function function, int rows, int columns,
                                    int threads, int shared_bytes = 0);
+/// The same with sizes and a grid of its own; `turned`: the operands are exchanged.
+std::unique_ptr<Step> product_step(const Problem& problem, Device& device, Function function,
+                                   const MatmulParams& params, const Grid& grid, bool turned = false);
 
 }  // namespace tenon::cuda::matmul

@@ -23,15 +23,18 @@ struct Matrix {
 
 class ProductStep : public Step {
  public:
-  ProductStep(const Problem& problem, Device& device, Function function, const Grid& tile)
-      : device_(device), function_(function), bias_(has_operand(problem, 2)), residual_(has_operand(problem, 3)) {
-    shape_of(problem, params_);
-    grid_ = {ceil_div(params_.n, tile.x), ceil_div(params_.m, tile.y),
-             int64_t{params_.batch[0]} * params_.batch[1] * params_.batch[2], tile.threads, tile.shared_bytes};
-  }
+  ProductStep(const Problem& problem, Device& device, Function function, const MatmulParams& params, const Grid& grid,
+              bool turned)
+      : device_(device),
+        function_(function),
+        bias_(has_operand(problem, 2)),
+        residual_(has_operand(problem, 3)),
+        turned_(turned),
+        params_(params),
+        grid_(grid) {}
   void enqueue(const Launch& at) const override {
     MatmulParams params = params_;
-    params.a = at.inputs[0], params.b = at.inputs[1], params.c = at.outputs[0];
+    params.a = at.inputs[turned_ ? 1 : 0], params.b = at.inputs[turned_ ? 0 : 1], params.c = at.outputs[0];
     if (bias_) params.bias = at.inputs[2];
     if (residual_) params.residual = at.inputs[3];
     launch(device_, function_, grid_, at, params);
@@ -40,8 +43,8 @@ class ProductStep : public Step {
  private:
   Device& device_;
   Function function_;
-  bool bias_, residual_;
-  MatmulParams params_{};
+  bool bias_, residual_, turned_;
+  MatmulParams params_;
   Grid grid_;
 };
 
@@ -49,7 +52,16 @@ class ProductStep : public Step {
 
 std::unique_ptr<Step> product_step(const Problem& problem, Device& device, Function function, int rows, int columns,
                                    int threads, int shared_bytes) {
-  return std::make_unique<ProductStep>(problem, device, function, Grid{columns, rows, 1, threads, shared_bytes});
+  MatmulParams params{};
+  shape_of(problem, params);
+  const Grid grid{ceil_div(params.n, columns), ceil_div(params.m, rows),
+                  int64_t{params.batch[0]} * params.batch[1] * params.batch[2], threads, shared_bytes};
+  return product_step(problem, device, function, params, grid);
+}
+
+std::unique_ptr<Step> product_step(const Problem& problem, Device& device, Function function,
+                                   const MatmulParams& params, const Grid& grid, bool turned) {
+  return std::make_unique<ProductStep>(problem, device, function, params, grid, turned);
 }
 
 bool bias_is_by_row(const Problem& problem) {

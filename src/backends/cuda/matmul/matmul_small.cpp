@@ -110,37 +110,17 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   return list;
 }
 
-class SmallStep : public Step {
- public:
-  SmallStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device),
-        function_(device.function(tactic.sources[0], "matmul_small")),
-        bias_(has_operand(problem, 2)),
-        residual_(has_operand(problem, 3)) {
-    Product product(problem);
-    product.put_fast_axis_last();
-    params_ = product.p, turned_ = product.turned;
-    const Tile tile{tactic.numbers[0] != 0, tactic.numbers[1], tactic.numbers[2], tactic.numbers[3]};
-    grid_ = {ceil_div(product.count(), tile.products), ceil_div(params_.n, tile.groups * tile.columns), 1,
-             tile.products * tile.groups, 0};
-  }
-  void enqueue(const Launch& at) const override {
-    MatmulParams params = params_;
-    params.a = at.inputs[turned_ ? 1 : 0], params.b = at.inputs[turned_ ? 0 : 1], params.c = at.outputs[0];
-    if (bias_) params.bias = at.inputs[2];
-    if (residual_) params.residual = at.inputs[3];
-    launch(device_, function_, grid_, at, params);
-  }
+std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+  Product product(problem);
+  product.put_fast_axis_last();
+  const Tile tile{tactic.numbers[0] != 0, tactic.numbers[1], tactic.numbers[2], tactic.numbers[3]};
+  const Grid grid{ceil_div(product.count(), tile.products), ceil_div(product.p.n, tile.groups * tile.columns), 1,
+                  tile.products * tile.groups, 0};
+  return matmul::product_step(problem, device, device.function(tactic.sources[0], "matmul_small"), product.p, grid,
+                              product.turned);
+}
 
- private:
-  Device& device_;
-  Function function_;
-  bool bias_, residual_, turned_ = false;
-  MatmulParams params_{};
-  Grid grid_;
-};
-
-const KernelRegistrar registered({"MatMul", "small", 2, refuses, tactics, make_step<SmallStep>});
+const KernelRegistrar registered({"MatMul", "small", 2, refuses, tactics, make});
 
 }  // namespace
 }  // namespace tenon::cuda::matmul_small
