@@ -112,7 +112,7 @@ class AttentionMatcher {
     for (const char* word : {"activation", "alpha", "beta"})
       if (last_.has(word)) attributes[word] = last_.attributes.at(word);
     ir::ValueId result = graph_.apply("tenon:DotAttention", inputs, attributes, origins_, name);
-    if (const ir::ValueId other = residual_of(last_); other != ir::no_value) {
+    if (const ir::ValueId other = residual(last_); other != ir::no_value) {
       graph_.value(result).dtype = DType::f32, graph_.value(result).shape = graph_.value(last_.outputs[0]).shape;
       result = graph_.apply("Add", {result, other}, {}, last_.origins, name);
     }
@@ -122,13 +122,11 @@ class AttentionMatcher {
 
  private:
   void note(const ir::Node& node) { origins_ = joined(node.origins, origins_); }
-  static ir::ValueId residual_of(const ir::Node& node) {
-    return node.inputs.size() > 3 ? node.inputs[3] : ir::no_value;
-  }
+  static ir::ValueId residual(const ir::Node& node) { return node.inputs.size() > 3 ? node.inputs[3] : ir::no_value; }
   /// A product, or one that a value of its shape, such as the queries in MViT, is added to.
   bool is_last(const ir::Node& node) const {
     if (node.op != "MatMul" || (node.inputs.size() > 2 && node.inputs[2] != ir::no_value)) return false;
-    const ir::ValueId other = residual_of(node);
+    const ir::ValueId other = residual(node);
     return other == ir::no_value || (!node.has("activation") && same_shape(graph_, other, node.outputs[0]));
   }
   bool is_zero(ir::ValueId id) const {
