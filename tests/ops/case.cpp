@@ -10,6 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "base/hash.h"
 #include "ops/float8.h"
 #include "ops/half.h"
 #include "ops/op.h"
@@ -122,7 +123,9 @@ ir::Attribute read_value(const std::string& text) {
 
 Case read_line(Case one) {
   std::istringstream stream(one.text);
-  std::mt19937_64 random(static_cast<uint64_t>(one.line));
+  // By the text, so that a case keeps its values when lines come and go above it.
+  std::mt19937_64 random(
+      hash64(std::as_bytes(std::span(one.text).first(std::min(one.text.size(), one.text.find(" ->"))))));
   std::string op, word;
   stream >> op;
   std::vector<ir::ValueId> inputs;
