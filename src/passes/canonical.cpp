@@ -44,6 +44,54 @@ bool to_global_pool(ir::Graph& graph, ir::NodeId id) {
   return true;
 }
 
+/// A sum over axes that is divided by their size is a mean.
+bool to_mean(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  if ((node.op != "Mul" && node.op != "Div") || graph.value(node.outputs[0]).dtype != DType::f32) return false;
+  for (size_t side = 0; side < (node.op == "Div" ? 1u : 2u); ++side) {
+    const ir::Node* sum = sole(graph, node.inputs[side], "ReduceSum");
+    const auto number = scalar(graph, node.inputs[1 - side]);
+    const auto axes = sum && sum->inputs.size() > 1 ? integers(graph, sum->inputs[1]) : std::nullopt;
+    const ir::Shape* from = sum ? shape_of(graph, sum->inputs[0]) : nullptr;
+    if (!number || !axes || axes->empty() || !from || !same_shape(graph, node.inputs[side], node.outputs[0])) continue;
+    ir::Dim count(1);
+    for (const int64_t axis : *axes)
+      if (const auto at = axis_of(axis, from->size())) count = count * (*from)[*at];
+    if (!count.is_constant()) continue;
+    const auto elements = static_cast<double>(count.value());
+    if (std::abs((node.op == "Div" ? *number / elements : *number * elements) - 1) > 1e-6) continue;
+    replace(graph, id,
+            graph.apply("ReduceMean", sum->inputs, sum->attributes, joined(sum->origins, node.origins),
+                        graph.value(node.outputs[0]).name));
+    return true;
+  }
+  return false;
+}
+
+/// A softmax of the rows that a tensor's last axes make, as it was up to opset 12: of one axis where others are of one
+/// element.
+bool to_axis_softmax(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  if (node.op != "Reshape") return false;
+  for (const char* op : {"Softmax", "LogSoftmax", "Hardmax"}) {
+    const ir::Node* rows = sole(graph, node.inputs[0], op);
+    const ir::Node* flat = rows ? made_by(graph, rows->inputs[0], "Reshape") : nullptr;
+    if (!flat || !same_shape(graph, flat->inputs[0], node.outputs[0])) continue;
+    const ir::Shape &matrix = *shape_of(graph, node.inputs[0]), &x = *shape_of(graph, node.outputs[0]);
+    const auto axis_of_rows = axis_of(rows->integer("axis", -1), matrix.size());
+    if (x.empty() || axis_of_rows != matrix.size() - 1) continue;
+    size_t axis = x.size() - 1;
+    while (axis > 0 && x[axis] == ir::Dim(1)) --axis;
+    if (!(x[axis] == matrix.back())) continue;
+    const std::vector<std::string> origins = joined(joined(flat->origins, rows->origins), node.origins);
+    replace(graph, id,
+            graph.apply(op, {flat->inputs[0]}, {{"axis", static_cast<int64_t>(axis)}}, origins,
+                        graph.value(node.outputs[0]).name));
+    return true;
+  }
+  return false;
+}
+
 /// Sum of two is Add; larger of x and a number, then smaller, is Clip; a Clip from 0 up is Relu.
 bool to_simple(ir::Graph& graph, ir::NodeId id) {
   ir::Node& node = graph.node(id);
@@ -139,7 +187,7 @@ bool to_transpose(ir::Graph& graph, ir::NodeId id) {
 bool canonical(ir::Graph& graph) {
   return each_node(graph, [&](ir::NodeId id) {
     return to_reshape(graph, id) || to_global_pool(graph, id) || to_simple(graph, id) || to_row_scatter(graph, id) ||
-           to_transpose(graph, id);
+           to_transpose(graph, id) || to_mean(graph, id) || to_axis_softmax(graph, id);
   });
 }
 

@@ -36,7 +36,7 @@ const std::vector<Pass>& pipeline() {
       // One spelling per meaning, so that the patterns below are few.
       {"canonical", "rewrites equivalent forms of a node to one form", canonical},
       {"recognise_activations", "finds activations spelled out in small ops", recognise_activations},
-      {"recognise_rms_norm", "finds normalisations by the root of the mean square spelled out", recognise_rms_norm},
+      {"recognise_layer_norm", "finds layer and RMS normalisations spelled out", recognise_layer_norm},
       {"recognise_group_norm", "finds normalisations of groups of channels spelled out", recognise_group_norm},
       {"recognise_lp_norm", "finds vectors divided by their length spelled out", recognise_lp_norm},
       {"recognise_rotary", "finds rotary embeddings spelled out", recognise_rotary},
