@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 
+#include "ops/elementwise_program.h"
 #include "ops/expression.h"
 #include "ops/half.h"
 #include "passes/passes.h"
@@ -12,6 +14,7 @@ namespace {
 constexpr int64_t fewest_weights = 256;   // of a convolution or product worth f16
 constexpr int64_t least_depth = 8;        // of a product of two values worth f16: outer products place and scale
 constexpr int64_t large_table = 1 << 16;  // elements of a constant
+constexpr int64_t most_terms = 256;       // of a sum that 16 bits hold
 constexpr auto f32 = static_cast<int64_t>(DType::f32);
 
 Tensor as_16_bits_tensor(const Tensor& tensor, DType type) {
@@ -33,9 +36,11 @@ class Caster {
         type_(type),
         code_(static_cast<int64_t>(type)),
         want_(graph.values.size(), 0),
-        is_16_bit_(want_) {}
+        is_16_bit_(want_),
+        is_wide_(want_) {}
 
   bool run() {
+    for (const ir::Node& node : graph_.nodes) find_wide(node);
     for (size_t id = graph_.nodes.size(); id-- > 0;) look(graph_.nodes[id]);
     const size_t count = graph_.nodes.size();
     for (size_t id = 0; id < count; ++id) mark(graph_.nodes[id]);
@@ -95,8 +100,65 @@ class Caster {
            (node.op != "tenon:DotAttention" || input < 3) && (node.op != "MatMul" || input != 2);
   }
 
+  bool is_wide(ir::ValueId id) const { return id != ir::no_value && is_wide_[id]; }
+  bool is_square(ir::ValueId id) const {
+    const ir::NodeId producer = graph_.value(id).producer;
+    if (producer == ir::no_node) return false;
+    const ir::Node& node = graph_.node(producer);
+    if (node.op == "Mul") return node.inputs[0] == node.inputs[1];
+    if (node.op == "Pow") return is_scalar(graph_, node.inputs[1], 2);
+    const auto program = ops::program_of(node);
+    if (!program) return false;
+    const ops::Instruction& last = program->back();
+    return (last.id == expr::Id::Mul && last.a.reg >= 0 && last.a.reg == last.b.reg) ||
+           (last.id == expr::Id::Pow && last.b.reg < 0 && last.b.number == 2);
+  }
+  /// A sum of squares, or one of many terms: 16 bits may not reach that far, and a variance is a small difference of
+  /// large sums.
+  bool is_long_sum(const ir::Node& node) const {
+    const ops::Reduction reduction = ops::traits_of(node.op).reduction();
+    if (reduction == ops::Reduction::squares) return true;
+    if (reduction != ops::Reduction::sum && reduction != ops::Reduction::mean && reduction != ops::Reduction::l1)
+      return false;
+    if (is_square(node.inputs[0])) return true;
+    const ir::Shape *from = shape_of(graph_, node.inputs[0]), *to = shape_of(graph_, node.outputs[0]);
+    ir::Dim all(1), left(1);
+    for (const ir::Dim& dim : from ? *from : ir::Shape()) all = all * dim;
+    for (const ir::Dim& dim : to ? *to : ir::Shape()) left = left * dim;
+    const bool known = from && to && all.is_constant() && left.is_constant() && left.value() > 0;
+    return reduction != ops::Reduction::mean && (!known || all.value() / left.value() > most_terms);
+  }
+  /// Whether its result is of another range than what it reads.
+  bool rescales(const ir::Node& node) const {
+    const auto changes = [](expr::Id id) {
+      return id != expr::Id::Add && id != expr::Id::Sub && id != expr::Id::Mul && id != expr::Id::Relu &&
+             id != expr::Id::Clip && id != expr::Id::Max && id != expr::Id::Min;
+    };
+    if (const auto program = ops::program_of(node))
+      return std::any_of(program->begin(), program->end(), [&](const auto& line) { return changes(line.id); });
+    const auto formula = ops::formula_of(node, [](size_t) { return std::optional<float>(); });
+    return is_elementwise(node) && (!formula || changes(formula->id));
+  }
+  /// What stays f32: long sums, and what is made of them up to the root, the quotient or whatever brings them back.
+  void find_wide(const ir::Node& node) {
+    bool reads = false;
+    for (size_t at = 0; at < node.inputs.size(); ++at) reads |= is_wide(node.inputs[at]);
+    const bool follows = reads && (is_elementwise(node) || ops::has_trait(node.op, ops::Trait::moves));
+    if (follows ? rescales(node) : !is_long_sum(node)) return;
+    for (ir::ValueId out : node.outputs)
+      if (is_f32(out)) is_wide_[out] = 1;
+  }
+  /// Whether it computes in f32 for what it reads or gives.
+  bool stays_f32(const ir::Node& node) const {
+    const auto wide = [&](ir::ValueId id) { return is_wide(id); };
+    return std::any_of(node.outputs.begin(), node.outputs.end(), wide) ||
+           ((is_elementwise(node) || ops::has_trait(node.op, ops::Trait::moves)) &&
+            std::any_of(node.inputs.begin(), node.inputs.end(), wide));
+  }
+
   /// Which values are better narrow, from the end on.
   void look(const ir::Node& node) {
+    if (stays_f32(node)) return;
     bool wanted = false;
     for (ir::ValueId out : node.outputs) wanted |= out != ir::no_value && want_[out];
     if (is_product(node)) {
@@ -115,6 +177,7 @@ class Caster {
     }
   }
   void mark(const ir::Node& node) {
+    if (stays_f32(node)) return;
     changed_ |= is_product(node) || is_weight_only(node);
     if (!is_anchor(node) && !is_product(node) && !is_weight_only(node) && !passes(node) &&
         !ops::has_trait(node.op, ops::Trait::any_float) && node.op != "tenon:DotAttention")
@@ -177,7 +240,7 @@ class Caster {
   ir::Graph& graph_;
   DType type_;
   int64_t code_;
-  std::vector<char> want_, is_16_bit_;
+  std::vector<char> want_, is_16_bit_, is_wide_;
   std::array<std::map<ir::ValueId, ir::ValueId>, 2> casts_;
   bool changed_ = false;
 };

@@ -2,6 +2,7 @@
 // The pass before a build in f16: where types change, that the result stays close, and the way back.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 
 #include "ops/op.h"
@@ -265,6 +266,44 @@ TEST(CastToF16, MovesHalvesBetweenProducts) {
   const Tensor expected = ops::interpret(before, {given})[0], got = ops::interpret(graph, {given})[0];
   for (int64_t at = 0; at < got.elements(); ++at)
     ASSERT_NEAR(got.data<float>()[at], expected.data<float>()[at], 3e-2) << at;
+}
+
+/// E[x * x] - E[x]^2 of 512 numbers near 40: more than an f16 holds, and a small difference of large numbers.
+TEST(CastToF16, KeepsSumsOfSquaresInF32UpToTheirRoot) {
+  ir::Graph graph;
+  const ir::ValueId x = input(graph, "x", {ir::Dim(4), ir::Dim(32)});
+  const ir::ValueId y = graph.apply(
+      "MatMul",
+      {x, graph.add_constant("", noise({32, 512}, 1, 0.5f)), graph.add_constant("", Tensor(DType::f32, {512}))}, {}, {},
+      "values");
+  const ir::ValueId shift = graph.add_constant("", Tensor::of<float>(DType::f32, {}, std::array{40.f}));
+  const ir::ValueId inverse = graph.add_constant("", Tensor::of<float>(DType::f32, {}, std::array{1.f / 512}));
+  const ir::ValueId axes = integers(graph, {1}, {1});
+  const ir::ValueId moved = graph.apply("Add", {y, shift}, {}, {}, "moved");
+  const ir::ValueId squares = graph.apply("Mul", {moved, moved}, {}, {}, "squares");
+  const ir::ValueId sum = graph.apply("ReduceSum", {squares, axes}, {}, {}, "sum");
+  const ir::ValueId mean = graph.apply("ReduceMean", {moved, axes}, {}, {}, "mean");
+  const ir::ValueId variance = graph.apply(
+      "Sub",
+      {graph.apply("Mul", {sum, inverse}, {}, {}, "of_squares"), graph.apply("Mul", {mean, mean}, {}, {}, "of_mean")},
+      {}, {}, "variance");
+  const ir::ValueId centred = graph.apply("Sub", {moved, mean}, {}, {}, "centred");
+  const ir::ValueId scaled =
+      graph.apply("tenon:Elementwise", {centred, variance},
+                  {{"program", std::vector<std::string>{"sqrt %1", "reciprocal %2", "mul %0 %3"}}}, {}, "scaled");
+  const ir::ValueId small = graph.apply("Relu", {scaled}, {}, {}, "positive");
+  finish(graph, graph.apply("MatMul", {small, graph.add_constant("", noise({512, 16}, 2, 0.1f))}, {}, {}, "y"));
+  const ir::Graph before = graph;
+  passes::cast_to_16_bits(graph, DType::f16);
+  for (const ir::Node& node : graph.nodes)
+    if (node.alive && (node.op == "ReduceSum" || node.op == "tenon:Elementwise")) {
+      EXPECT_EQ(graph.value(node.outputs[0]).dtype, DType::f32) << node.op.name();
+    }
+  EXPECT_GE(float16_values(graph), 2u) << ir::print(graph);
+  const Tensor given = noise({4, 32}, 3);
+  const Tensor expected = ops::interpret(before, {given})[0], got = ops::interpret(graph, {given})[0];
+  for (int64_t at = 0; at < got.elements(); ++at)
+    ASSERT_NEAR(got.data<float>()[at], expected.data<float>()[at], 5e-2) << at;
 }
 
 }  // namespace
