@@ -36,6 +36,7 @@ const std::vector<Pass>& pipeline() {
       // One spelling per meaning, so that the patterns below are few.
       {"canonical", "rewrites equivalent forms of a node to one form", canonical},
       {"recognise_activations", "finds activations spelled out in small ops", recognise_activations},
+      {"recognise_softmax", "finds softmax spelled out", recognise_softmax},
       {"recognise_layer_norm", "finds layer and RMS normalisations spelled out", recognise_layer_norm},
       {"recognise_group_norm", "finds normalisations of groups of channels spelled out", recognise_group_norm},
       {"recognise_lp_norm", "finds vectors divided by their length spelled out", recognise_lp_norm},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "passes/gelu_pattern.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -32,6 +33,12 @@ class ActivationMatcher {
             note(mul);
             return result("HardSwish", mul->inputs[side]);
           }
+    if (node.op == "Where") return rectified(node);
+    if (node.op == "Max" && node.inputs.size() == 2)
+      for (size_t side = 0; side < 2; ++side)
+        if (auto found = larger(node.inputs[side], node.inputs[1 - side])) return found;
+    if (auto gelu = find_gelu(graph_, node))
+      return Found{"Gelu", gelu->x, {{"approximate", gelu->approximate}}, gelu->origins};
     return std::nullopt;
   }
 
@@ -57,7 +64,40 @@ class ActivationMatcher {
     if (const ir::Node* tanh = sole(graph_, gate, "Tanh"))
       if (const ir::Node* soft = sole(graph_, tanh->inputs[0], "Softplus"); soft && soft->inputs[0] == x)
         return note(tanh), note(soft), result("Mish", x);
-    return gelu(x, gate);
+    return swish(x, gate);
+  }
+  /// x sigmoid(alpha x).
+  std::optional<Found> swish(ir::ValueId x, ir::ValueId gate) {
+    const ir::Node* sigmoid = sole(graph_, gate, "Sigmoid");
+    const ir::Node* mul = sigmoid ? sole(graph_, sigmoid->inputs[0], "Mul") : nullptr;
+    for (size_t side = 0; mul && side < 2; ++side)
+      if (const auto alpha = scalar(graph_, mul->inputs[1 - side]); alpha && mul->inputs[side] == x)
+        return note(sigmoid), note(mul), result("Swish", x, {{"alpha", static_cast<float>(*alpha)}});
+    return std::nullopt;
+  }
+  /// x where it is above 0, elsewhere a multiple of x.
+  std::optional<Found> rectified(const ir::Node& where) {
+    const ir::Node* above = sole(graph_, where.inputs[0], "Greater");
+    if (!above) above = sole(graph_, where.inputs[0], "GreaterOrEqual");
+    const ir::ValueId x = where.inputs[1];
+    if (!above || above->inputs[0] != x || scalar(graph_, above->inputs[1]) != 0.0) return std::nullopt;
+    note(above);
+    const auto slope = times(where.inputs[2], x);
+    return slope ? std::optional(result("LeakyRelu", x, {{"alpha", static_cast<float>(*slope)}})) : std::nullopt;
+  }
+  /// The larger of x and a part of it.
+  std::optional<Found> larger(ir::ValueId x, ir::ValueId other) {
+    const auto slope = times(other, x);
+    if (!slope || *slope <= 0 || *slope > 1) return std::nullopt;
+    return result("LeakyRelu", x, {{"alpha", static_cast<float>(*slope)}});
+  }
+  /// The number that x is multiplied by.
+  std::optional<double> times(ir::ValueId value, ir::ValueId x) {
+    const ir::Node* mul = sole(graph_, value, "Mul");
+    for (size_t side = 0; mul && side < 2; ++side)
+      if (const auto number = scalar(graph_, mul->inputs[1 - side]); number && mul->inputs[side] == x)
+        return note(mul), number;
+    return std::nullopt;
   }
 
   /// clip(x + 3, 0, 6), also as min(relu(x + 3), 6) or Clip without the Add folded away.
@@ -79,67 +119,6 @@ class ActivationMatcher {
         return true;
       }
     return false;
-  }
-
-  /// 1 + f of a value; the op of f must match.
-  const ir::Node* one_plus(ir::ValueId value, const char* op) {
-    const ir::Node* add = sole(graph_, value, "Add");
-    if (!add) return nullptr;
-    for (size_t side = 0; side < 2; ++side)
-      if (is_scalar(graph_, add->inputs[side], 1))
-        if (const ir::Node* inner = sole(graph_, add->inputs[1 - side], op)) return note(add), note(inner), inner;
-    return nullptr;
-  }
-  /// The other operand of a Mul by a number, or of a Div by its inverse.
-  ir::ValueId scaled_by(ir::ValueId value, double number) {
-    if (const ir::Node* mul = sole(graph_, value, "Mul"))
-      for (size_t side = 0; side < 2; ++side)
-        if (is_scalar(graph_, mul->inputs[side], number)) return note(mul), mul->inputs[1 - side];
-    if (const ir::Node* div = sole(graph_, value, "Div"); div && is_scalar(graph_, div->inputs[1], 1 / number))
-      return note(div), div->inputs[0];
-    return ir::no_value;
-  }
-  /// The gate g(x) = 1 + erf(x / sqrt 2) or 1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)).
-  std::optional<std::string> gelu_gate(ir::ValueId gate, ir::ValueId x) {
-    if (const ir::Node* erf = one_plus(gate, "Erf"))
-      return scaled_by(erf->inputs[0], std::sqrt(0.5)) == x ? std::optional<std::string>("none") : std::nullopt;
-    if (const ir::Node* tanh = one_plus(gate, "Tanh")) {
-      const ir::ValueId inner = scaled_by(tanh->inputs[0], std::sqrt(2 / M_PI));
-      const ir::Node* add = inner == ir::no_value ? nullptr : sole(graph_, inner, "Add");
-      if (!add) return std::nullopt;
-      for (size_t side = 0; side < 2; ++side) {
-        if (add->inputs[side] != x) continue;
-        const ir::ValueId cube = scaled_by(add->inputs[1 - side], 0.044715);
-        const ir::Node* power = cube == ir::no_value ? nullptr : sole(graph_, cube, "Pow");
-        if (power && power->inputs[0] == x && is_scalar(graph_, power->inputs[1], 3))
-          return note(add), note(power), "tanh";
-      }
-    }
-    return std::nullopt;
-  }
-  /// 0.5 * x * g(x) in its three groupings; called with the two sides of the outermost product.
-  std::optional<Found> gelu(ir::ValueId left, ir::ValueId right) {
-    const std::vector<std::string> before = origins_;
-    const auto found = [&](const std::string& form, ir::ValueId x) {
-      return result("Gelu", x, {{"approximate", form}});
-    };
-    // (0.5 x) g
-    if (const ir::ValueId x = scaled_by(left, 0.5); x != ir::no_value)
-      if (const auto form = gelu_gate(right, x)) return found(*form, x);
-    origins_ = before;
-    // x (0.5 g)
-    if (const ir::ValueId gate = scaled_by(right, 0.5); gate != ir::no_value)
-      if (const auto form = gelu_gate(gate, left)) return found(*form, left);
-    origins_ = before;
-    // 0.5 (x g)
-    if (is_scalar(graph_, left, 0.5))
-      if (const ir::Node* mul = sole(graph_, right, "Mul"))
-        for (size_t side = 0; side < 2; ++side) {
-          if (const auto form = gelu_gate(mul->inputs[1 - side], mul->inputs[side]))
-            return note(mul), found(*form, mul->inputs[side]);
-          origins_ = before;
-        }
-    return std::nullopt;
   }
 
   const ir::Graph& graph_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -7,14 +8,21 @@
 namespace tenon::passes {
 namespace {
 
+constexpr int64_t most_elements = 16384;  // of a row of LayerNormalization that all backends take
+
 /// A normalisation as its parts: (x - mean(x)) / sqrt(variance(x) + epsilon) * scale + bias where it is centred,
-/// x / sqrt(mean(x * x) + epsilon) * scale otherwise.
+/// x / sqrt(mean(x * x) + epsilon) * scale otherwise; the scale is one of elements, or of channels where the axes are
+/// all behind them.
 struct Norm {
   ir::ValueId x = ir::no_value;
   std::vector<size_t> axes;  // ascending
   bool centred = false;
   double epsilon = 0;
-  Tensor scale, bias;  // of the axes; empty: none
+  bool summed = false;  // sum(x * x) is in the place of the mean
+  Tensor scale, bias;   // of the axes; empty: none
+
+  /// Whether it is along all axes behind the channels.
+  bool is_of_maps(size_t rank) const { return centred && rank > 3 && axes.front() == 2 && axes.size() + 2 == rank; }
   std::vector<std::string> origins;
 };
 
@@ -53,22 +61,9 @@ class NormMatcher {
   }
   void reset() { norm_ = {.origins = last_.origins}; }
 
-  /// The value behind reshapes that only add or drop axes of one element.
-  ir::ValueId through(ir::ValueId id) const {
-    for (const char* op : {"Reshape", "Unsqueeze", "Expand"})
-      if (const ir::Node* node = made_by(graph_, id, op)) {
-        const ir::Shape *from = shape_of(graph_, node->inputs[0]), *to = shape_of(graph_, id);
-        return from && to && long_axes(*from) == long_axes(*to) ? through(node->inputs[0]) : id;
-      }
-    return id;
+  bool is_inside(size_t axis) const {
+    return std::find(norm_.axes.begin(), norm_.axes.end(), axis) != norm_.axes.end();
   }
-  static ir::Shape long_axes(const ir::Shape& shape) {
-    ir::Shape result;
-    for (const ir::Dim& dim : shape)
-      if (!(dim == ir::Dim(1))) result.push_back(dim);
-    return result;
-  }
-
   /// A constant for the elements of the axes.
   bool take(ir::ValueId id, Tensor& to) const {
     const Tensor* tensor = graph_.constant(id);
@@ -77,7 +72,7 @@ class NormMatcher {
     const size_t before = x.size() - tensor->dims().rank();
     Dims sizes;
     for (size_t axis = 0; axis < x.size(); ++axis) {
-      const bool inside = std::find(norm_.axes.begin(), norm_.axes.end(), axis) != norm_.axes.end();
+      const bool inside = norm_.is_of_maps(x.size()) ? axis == 1 : is_inside(axis);
       const int64_t size = axis < before ? 1 : tensor->dims()[axis - before];
       if (inside ? !(x[axis] == ir::Dim(size)) : size != 1) return false;
       if (inside) sizes.push_back(size);
@@ -91,14 +86,23 @@ class NormMatcher {
     for (size_t side = 0; side < 2; ++side) {
       const ir::ValueId one = mul.inputs[side], other = mul.inputs[1 - side];
       if (graph_.constant(one)) {
-        const ir::Node* node = made_by(graph_, other, "Div");
-        if (!node) node = made_by(graph_, other, "Mul");
+        const ir::Node* node = sole(graph_, other, "Div");
+        if (!node) node = sole(graph_, other, "Mul");
         if (note(node) && is_normalised(*node) && take(one, norm_.scale)) return true;
       } else if (is_factor(one) && is_numerator(other)) {
+        return true;
+      } else if (is_inverse(one) && !norm_.centred && is_product(other)) {
         return true;
       }
       norm_.origins = before;
     }
+    return false;
+  }
+  /// x times the scale.
+  bool is_product(ir::ValueId id) {
+    const ir::Node* mul = note(sole(graph_, id, "Mul"));
+    for (size_t side = 0; mul && side < 2; ++side)
+      if (mul->inputs[side] == norm_.x && take(mul->inputs[1 - side], norm_.scale)) return true;
     return false;
   }
   /// x * f + (bias - mean * f), where f is the inverse with its scale.
@@ -134,7 +138,7 @@ class NormMatcher {
     return sub && sub->inputs[0] == norm_.x && is_mean(sub->inputs[1]);
   }
   bool is_inverse(ir::ValueId id) {
-    const ir::ValueId value = through(id);
+    const ir::ValueId value = behind_ones(graph_, id);
     const ir::Node* node = made_by(graph_, value, "Reciprocal");
     if (node) return note(node), is_root(node->inputs[0]) && is_statistic(id);
     if ((node = made_by(graph_, value, "Div")))
@@ -143,14 +147,14 @@ class NormMatcher {
     return node && is_scalar(graph_, node->inputs[1], -0.5) && is_widened(node->inputs[0]) && is_statistic(id);
   }
   bool is_root(ir::ValueId id) {
-    const ir::ValueId value = through(id);
+    const ir::ValueId value = behind_ones(graph_, id);
     if (const ir::Node* node = note(made_by(graph_, value, "Sqrt"))) return is_widened(node->inputs[0]);
     const ir::Node* power = note(made_by(graph_, value, "Pow"));
     return power && is_scalar(graph_, power->inputs[1], 0.5) && is_widened(power->inputs[0]);
   }
   /// The variance and epsilon.
   bool is_widened(ir::ValueId id) {
-    const ir::Node* add = note(made_by(graph_, through(id), "Add"));
+    const ir::Node* add = note(made_by(graph_, behind_ones(graph_, id), "Add"));
     for (size_t side = 0; add && side < 2; ++side)
       if (const auto number = scalar(graph_, add->inputs[side]); number && is_variance(add->inputs[1 - side])) {
         norm_.epsilon = *number;
@@ -160,35 +164,43 @@ class NormMatcher {
   }
   /// What a floor of 0 is put under, as a difference of squares may round below it.
   ir::ValueId positive(ir::ValueId id) {
-    if (const ir::Node* relu = note(made_by(graph_, id, "Relu"))) return through(relu->inputs[0]);
+    if (const ir::Node* relu = note(made_by(graph_, id, "Relu"))) return behind_ones(graph_, relu->inputs[0]);
     const ir::Node* clip = made_by(graph_, id, "Clip");
     const bool floor = clip && clip->inputs.size() == 2 && scalar(graph_, clip->inputs[1]) == 0.0;
-    return floor ? through(note(clip)->inputs[0]) : id;
+    return floor ? behind_ones(graph_, note(clip)->inputs[0]) : id;
   }
   bool is_variance(ir::ValueId id) {
-    const ir::ValueId value = positive(through(id));
-    if (const ir::Node* mean = note(made_by(graph_, value, "ReduceMean"))) {
+    const ir::ValueId value = positive(behind_ones(graph_, id));
+    const ir::Node* mean = mean_at(value);
+    norm_.summed = !mean;
+    if (!mean) mean = made_by(graph_, value, "ReduceSum");
+    if (note(mean)) {
       const ir::ValueId base = squared(mean->inputs[0]);
       if (base == ir::no_value || !take_axes(*mean)) return false;
       norm_.x = base;
       const ir::Node* sub = made_by(graph_, base, "Sub");
-      if (!sub || !is_mean_of(sub->inputs[1], sub->inputs[0])) return true;
+      if (!sub || norm_.summed || !is_mean_of(sub->inputs[1], sub->inputs[0])) return true;
       note(sub);
       norm_.x = sub->inputs[0];
       return norm_.centred = true;
     }
     const ir::Node* sub = note(made_by(graph_, value, "Sub"));
-    const ir::Node* mean = sub ? note(made_by(graph_, through(sub->inputs[0]), "ReduceMean")) : nullptr;
+    mean = sub ? note(mean_at(behind_ones(graph_, sub->inputs[0]))) : nullptr;
     if (!mean || !same_shape(graph_, sub->inputs[0], sub->inputs[1]) || !take_axes(*mean)) return false;
     norm_.x = squared(mean->inputs[0]);
+    norm_.summed = false;
     const ir::ValueId centre = squared(sub->inputs[1]);
     return norm_.centred = norm_.x != ir::no_value && centre != ir::no_value && is_mean_of(centre, norm_.x);
   }
+  const ir::Node* mean_at(ir::ValueId id) const {
+    const ir::Node* mean = made_by(graph_, id, "ReduceMean");
+    return mean ? mean : made_by(graph_, id, "GlobalAveragePool");
+  }
   /// What is squared; no_value: nothing.
   ir::ValueId squared(ir::ValueId id) {
-    const ir::Node* node = made_by(graph_, through(id), "Pow");
+    const ir::Node* node = made_by(graph_, behind_ones(graph_, id), "Pow");
     if (node && is_scalar(graph_, node->inputs[1], 2)) return note(node)->inputs[0];
-    node = made_by(graph_, through(id), "Mul");
+    node = made_by(graph_, behind_ones(graph_, id), "Mul");
     return node && node->inputs[0] == node->inputs[1] ? note(node)->inputs[0] : ir::no_value;
   }
   bool take_axes(const ir::Node& mean) {
@@ -198,9 +210,13 @@ class NormMatcher {
   }
   std::optional<std::vector<size_t>> axes_of(const ir::Node& mean) const {
     const auto rank = rank_of(graph_, mean.inputs[0]);
+    std::vector<size_t> axes;
+    if (mean.op == "GlobalAveragePool") {
+      for (size_t axis = 2; rank && axis < *rank; ++axis) axes.push_back(axis);
+      return axes.empty() ? std::nullopt : std::optional(axes);
+    }
     const auto list = mean.inputs.size() > 1 ? integers(graph_, mean.inputs[1]) : std::nullopt;
     if (!rank || !list || list->empty()) return std::nullopt;
-    std::vector<size_t> axes;
     for (int64_t axis : *list)
       if (const auto at = axis_of(axis, *rank)) axes.push_back(*at);
       else return std::nullopt;
@@ -209,7 +225,7 @@ class NormMatcher {
   }
   /// Whether it is the mean of x along the axes, in whichever shape.
   bool is_mean_of(ir::ValueId id, ir::ValueId x) {
-    const ir::Node* mean = made_by(graph_, through(id), "ReduceMean");
+    const ir::Node* mean = mean_at(behind_ones(graph_, id));
     if (!mean || mean->inputs[0] != x || axes_of(*mean) != norm_.axes) return false;
     return note(mean), true;
   }
@@ -220,8 +236,7 @@ class NormMatcher {
     const ir::Shape *shape = shape_of(graph_, id), *x = shape_of(graph_, norm_.x);
     if (!shape || !x || shape->size() != x->size()) return false;
     for (size_t axis = 0; axis < x->size(); ++axis) {
-      const bool inside = std::find(norm_.axes.begin(), norm_.axes.end(), axis) != norm_.axes.end();
-      if (!((*shape)[axis] == (inside ? ir::Dim(1) : (*x)[axis]))) return false;
+      if (!((*shape)[axis] == (is_inside(axis) ? ir::Dim(1) : (*x)[axis]))) return false;
     }
     return true;
   }
@@ -239,31 +254,64 @@ Perm moved_last(size_t axis, size_t rank) {
   return perm;
 }
 
-/// Along the last axes, as the op is; another axis is transposed to the end.
-bool replace_by(ir::Graph& graph, ir::NodeId id, Norm norm) {
+Tensor filled(const Dims& dims, float number) {
+  Tensor tensor(DType::f32, dims);
+  std::fill_n(tensor.data<float>(), dims.elements(), number);
+  return tensor;
+}
+
+/// Along all axes behind the channels it is InstanceNormalization.
+ir::ValueId of_maps(ir::Graph& graph, const Norm& norm, int64_t channels, const std::string& name) {
+  const auto list = [&](const Tensor& given, float otherwise, const char* what) {
+    return graph.add_constant(name + what, given ? given : filled({channels}, otherwise));
+  };
+  return graph.apply("InstanceNormalization", {norm.x, list(norm.scale, 1, ".scale"), list(norm.bias, 0, ".bias")},
+                     {{"epsilon", static_cast<float>(norm.epsilon)}}, norm.origins, name);
+}
+
+/// Along the last axes, as the ops are; another axis is transposed to the end.
+ir::ValueId of_rows(ir::Graph& graph, Norm norm, const Dims& sizes, bool last, const std::string& name) {
+  const size_t rank = shape_of(graph, norm.x)->size();
+  if (!norm.scale) norm.scale = filled(sizes, 1);
+  if (norm.summed) {
+    // sqrt(sum + epsilon) is sqrt(n) sqrt(mean + epsilon / n).
+    const auto count = static_cast<double>(sizes.elements());
+    norm.epsilon /= count;
+    norm.scale = norm.scale.copy();
+    for (int64_t at = 0; at < sizes.elements(); ++at)
+      norm.scale.data<float>()[at] /= static_cast<float>(std::sqrt(count));
+  }
+  std::vector<ir::ValueId> inputs = {norm.x, graph.add_constant(name + ".scale", norm.scale)};
+  if (norm.bias) inputs.push_back(graph.add_constant(name + ".bias", norm.bias));
+  const Perm perm = last ? Perm() : moved_last(norm.axes[0], rank);
+  if (!last) inputs[0] = graph.apply("Transpose", {norm.x}, {{"perm", perm}}, norm.origins, name);
+  const ir::Attributes attributes{{"axis", -static_cast<int64_t>(sizes.rank())},
+                                  {"epsilon", static_cast<float>(norm.epsilon)}};
+  const char* op = norm.centred ? "LayerNormalization" : "RMSNormalization";
+  const ir::ValueId y = graph.apply(op, inputs, attributes, norm.origins, name);
+  return last ? y : graph.apply("Transpose", {y}, {{"perm", inverse(perm)}}, norm.origins, name);
+}
+
+bool replace_by(ir::Graph& graph, ir::NodeId id, const Norm& norm) {
   const ir::ValueId y = graph.node(id).outputs[0];
   if (!same_shape(graph, norm.x, y) || graph.value(norm.x).dtype != DType::f32) return false;
-  const ir::Shape shape = *shape_of(graph, norm.x);
+  const ir::Shape& shape = *shape_of(graph, norm.x);
   const size_t rank = shape.size(), count = norm.axes.size();
+  const std::string name = graph.value(y).name;
+  if (norm.is_of_maps(rank)) {
+    if (!shape[1].is_constant()) return false;
+    replace(graph, id, of_maps(graph, norm, shape[1].value(), name));
+    return true;
+  }
   const bool last = norm.axes.back() - norm.axes.front() + 1 == count && norm.axes.back() + 1 == rank;
-  if (!last && count > 1) return false;
+  if (count > 1 && (!last || !norm.scale)) return false;
   Dims sizes;
   for (const size_t axis : norm.axes) {
     if (!shape[axis].is_constant()) return false;
     sizes.push_back(shape[axis].value());
   }
-  const std::string name = graph.value(y).name;
-  if (!norm.scale) norm.scale = Tensor(DType::f32, sizes), std::fill_n(norm.scale.data<float>(), sizes.elements(), 1.f);
-  std::vector<ir::ValueId> inputs = {norm.x, graph.add_constant(name + ".scale", norm.scale)};
-  if (norm.bias) inputs.push_back(graph.add_constant(name + ".bias", norm.bias));
-  const Perm perm = last ? Perm() : moved_last(norm.axes[0], rank);
-  if (!last) inputs[0] = graph.apply("Transpose", {norm.x}, {{"perm", perm}}, norm.origins, name);
-  const char* op = norm.centred ? "LayerNormalization" : "RMSNormalization";
-  ir::ValueId result =
-      graph.apply(op, inputs, {{"axis", -static_cast<int64_t>(count)}, {"epsilon", static_cast<float>(norm.epsilon)}},
-                  norm.origins, name);
-  if (!last) result = graph.apply("Transpose", {result}, {{"perm", inverse(perm)}}, norm.origins, name);
-  replace(graph, id, result);
+  if (sizes.elements() > most_elements) return false;
+  replace(graph, id, of_rows(graph, norm, sizes, last, name));
   return true;
 }
 

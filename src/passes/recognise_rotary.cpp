@@ -13,7 +13,7 @@ bool is_part(const ir::Graph& graph, const ir::Node& slice, int64_t from, int64_
   const auto begin = integers(graph, slice.inputs[1]), end = integers(graph, slice.inputs[2]),
              axes = integers(graph, slice.inputs[3]);
   const auto steps = slice.inputs.size() > 4 && slice.inputs[4] != ir::no_value ? integers(graph, slice.inputs[4])
-                                                                                 : std::vector<int64_t>{1};
+                                                                                : std::vector<int64_t>{1};
   if (!begin || !end || !axes || !steps || begin->size() != 1 || axes->size() != 1 || (*steps)[0] != 1) return false;
   const auto place = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };
   return axis_of((*axes)[0], rank) == rank - 1 && place((*begin)[0]) == from && place((*end)[0]) == to;

@@ -94,6 +94,20 @@ const ir::Node* sole(const ir::Graph& graph, ir::ValueId id, const char* op) {
   return node && graph.only_user(id) != ir::no_node ? node : nullptr;
 }
 
+ir::ValueId behind_ones(const ir::Graph& graph, ir::ValueId id) {
+  const auto long_axes = [](const ir::Shape& shape) {
+    ir::Shape result;
+    for (const ir::Dim& dim : shape)
+      if (!(dim == ir::Dim(1))) result.push_back(dim);
+    return result;
+  };
+  for (const char* op : {"Reshape", "Unsqueeze", "Expand"})
+    if (const ir::Node* node = made_by(graph, id, op)) {
+      const ir::Shape *from = shape_of(graph, node->inputs[0]), *to = shape_of(graph, id);
+      return from && to && long_axes(*from) == long_axes(*to) ? behind_ones(graph, node->inputs[0]) : id;
+    }
+  return id;
+}
 const ir::Shape* shape_of(const ir::Graph& graph, ir::ValueId id) {
   return id == ir::no_value || !graph.value(id).shape ? nullptr : &*graph.value(id).shape;
 }

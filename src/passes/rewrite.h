@@ -29,6 +29,8 @@ bool moves_only_ones(const ir::Shape& shape, const Perm& perm);
 const ir::Node* sole(const ir::Graph& graph, ir::ValueId id, const char* op);
 /// The producer of a value when it is this op.
 const ir::Node* made_by(const ir::Graph& graph, ir::ValueId id, const char* op);
+/// The value behind reshapes and expansions that only add or drop axes of one element.
+ir::ValueId behind_ones(const ir::Graph& graph, ir::ValueId id);
 const ir::Shape* shape_of(const ir::Graph& graph, ir::ValueId id);
 std::optional<size_t> rank_of(const ir::Graph& graph, ir::ValueId id);
 bool same_shape(const ir::Graph& graph, ir::ValueId a, ir::ValueId b);
