@@ -59,7 +59,9 @@ class PoolStep : public backends::Step {
   }
 
  private:
-  static constexpr int64_t at_once = 32;  // taps
+  static constexpr int64_t at_once = 32;         // taps
+  static constexpr int64_t block = 4 * at_once;  // taps that are added up by themselves
+  static constexpr int64_t wide = 512;           // channels at once of such sums
 
   void fit(const Problem& problem) {
     const Operand &x = problem.inputs[0], &y = problem.outputs[0];
@@ -104,6 +106,19 @@ class PoolStep : public backends::Step {
   void pixel(const float* x, float* y, int64_t row, int64_t column, int64_t channels) const {
     const int64_t top = row * window_.strides[0] - window_.pads[0],
                   left = column * window_.strides[1] - window_.pads[1];
+    const bool parts = !max_ && window_.kernel[0] * window_.kernel[1] >= 2 * block;
+    int64_t count = 0;
+    for (int64_t first = 0, step = parts ? wide : channels; first < channels; first += step) {
+      const int64_t size = std::min(step, channels - first);
+      count = parts ? sum_blocks(x + first, y + first, top, left, size) : fold_taps(x, y, top, left, size);
+    }
+    if (count == 0) std::fill(y, y + channels, max_ ? -INFINITY : 0.f);
+    if (max_ || count == 0) return;
+    if (include_pad_) count = window_.padded_taps(0, top, x_[1]) * window_.padded_taps(1, left, x_[2]);
+    ops_.scale(y, 1.f / static_cast<float>(count), channels);
+  }
+  /// The largest tap or the sum; returns how many there are.
+  int64_t fold_taps(const float* x, float* y, int64_t top, int64_t left, int64_t channels) const {
     const float* rows[at_once];
     int64_t count = 0, waiting = 0;
     const auto fold = [&] {
@@ -115,10 +130,28 @@ class PoolStep : public backends::Step {
       if (waiting == at_once) fold();
     });
     if (waiting > 0) fold();
-    if (count == 0) std::fill(y, y + channels, max_ ? -INFINITY : 0.f);
-    if (max_ || count == 0) return;
-    if (include_pad_) count = window_.padded_taps(0, top, x_[1]) * window_.padded_taps(1, left, x_[2]);
-    ops_.scale(y, 1.f / static_cast<float>(count), channels);
+    return count;
+  }
+  /// The same for a sum of many taps, as a sum of sums: rounding errors grow with the number of terms in a row.
+  int64_t sum_blocks(const float* x, float* y, int64_t top, int64_t left, int64_t channels) const {
+    const float* rows[at_once];
+    float part[wide];
+    const float* const parts[] = {part};
+    int64_t count = 0, waiting = 0, in_block = 0;
+    std::fill(y, y + channels, 0.f);
+    const auto fold = [&](bool last) {
+      if (waiting > 0) ops_.fold(false, part, rows, waiting, channels, in_block > 0);
+      in_block += waiting, waiting = 0;
+      if (in_block < block && !(last && in_block > 0)) return;
+      ops_.fold(false, y, parts, 1, channels, true);
+      in_block = 0;
+    };
+    taps(x, top, left, [&](const float* tap) {
+      rows[waiting++] = tap, ++count;
+      if (waiting == at_once) fold(false);
+    });
+    fold(true);
+    return count;
   }
 
   PoolWindow window_;

@@ -43,6 +43,7 @@ struct Pass {
 
 constexpr int64_t tile = 512;     // elements of a line that one worker folds at a time, fewer where there are few
 constexpr int64_t piece = 16384;  // a longer row is cut, so that workers share it
+constexpr int64_t block = 128;    // lines that are added up by themselves, as rounding errors grow with the number
 
 /// Reduces one group of axes after the other, the last first; results in between lie in the workspace.
 class ReduceStep : public backends::Step {
@@ -115,10 +116,19 @@ class ReduceStep : public backends::Step {
     }
   }
   void fold_lines(const Pass& pass, const float* src, float* dst, int64_t size) const {
+    if (fold_ != Fold::sum || pass.count < 2 * block) return fold_block(pass, src, pass.count, dst, size);
+    std::fill(dst, dst + size, 0.f);
+    float part[tile];
+    for (int64_t line = 0; line < pass.count; line += block) {
+      fold_block(pass, src + line * pass.inner, std::min(block, pass.count - line), part, size);
+      loops_.fold_into(Fold::sum, Before::none, dst, part, size);
+    }
+  }
+  void fold_block(const Pass& pass, const float* src, int64_t lines, float* dst, int64_t size) const {
     const bool direct = pass.before == Before::none;
     if (direct) std::copy(src, src + size, dst);
     else std::fill(dst, dst + size, 0.f);
-    for (int64_t line = direct ? 1 : 0; line < pass.count; ++line)
+    for (int64_t line = direct ? 1 : 0; line < lines; ++line)
       loops_.fold_into(fold_, pass.before, dst, src + line * pass.inner, size);
   }
   void finish(float* values, int64_t count) const {
