@@ -18,6 +18,7 @@
 #include "cli/arrays.h"
 #include "cli/calibration.h"
 #include "cli/flags.h"
+#include "cli/inputs.h"
 #include "cli/notes.h"
 #include "cli/options.h"
 #include "cli/print.h"
@@ -40,9 +41,18 @@ struct Options : ModelOptions {
   DataOptions data;
   int iterations = 0, warmup = 10;
   std::string seconds = "3", batches, json;
+  std::vector<std::string> inputs;
   bool layers = false;
   int streaming = 0;
 };
+
+/// Sizes that --shapes and --input give, and of other inputs those that an engine was tuned for.
+Shapes given_shapes(const Options& options, const std::map<std::string, Tensor>& arrays) {
+  Shapes shapes = parse_shapes(options.shapes);
+  for (const auto& [input, array] : arrays) shapes[input] = {array.dims().begin(), array.dims().end()};
+  if (is_engine_file(options.path())) shapes.merge(Shapes(plan_of(Engine::load(options.path())).shapes));
+  return shapes;
+}
 
 /// Sizes of every input: those given, the model's own, 1 for a free first axis; then the batch on the first axis.
 Shapes shapes_for(const std::vector<TensorInfo>& infos, const Shapes& given, int64_t batch) {
@@ -60,8 +70,9 @@ Shapes shapes_for(const std::vector<TensorInfo>& infos, const Shapes& given, int
       sizes[0] = 1;
     }
     if (std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size < 0; }))
-      throw Error(Code::usage, fmt::format("input \"{}\" has free sizes: {}", printable(info.name), shape_text(sizes)),
-                  {.hint = fmt::format("give --shapes {}:{}", printable(info.name), shape_text(sizes))});
+      throw Error(
+          Code::usage, fmt::format("input \"{}\" has free sizes: {}", printable(info.name), shape_text(sizes)),
+          {.hint = fmt::format("give --shapes {}:{} with a size for each ?", printable(info.name), shape_text(sizes))});
     shapes[info.name] = sizes;
   }
   return shapes;
@@ -219,15 +230,20 @@ Json to_json(const Noise& noise, double variation) {
           {"cpu_mhz_after", known(noise.mhz_after)}};
 }
 
-Json bench(const Options& options, const std::vector<TensorInfo>& infos, int64_t batch) {
-  const Shapes shapes = shapes_for(infos, parse_shapes(options.shapes), batch);
+Json bench(const Options& options, const std::vector<TensorInfo>& infos, const std::map<std::string, Tensor>& arrays,
+           int64_t batch) {
+  const Shapes shapes = shapes_for(infos, given_shapes(options, arrays), batch);
   if (batch == 0) batch = infos.empty() || shapes.at(infos[0].name).empty() ? 1 : shapes.at(infos[0].name)[0];
   const Engine engine = options.open(shapes, [&](BuildOptions& build) { add_data(options, infos, shapes, build); });
   Session session = engine.session(options.threads, shapes);
   std::vector<Tensor> inputs, outputs(engine.outputs().size());
-  for (const TensorInfo& info : engine.inputs())
+  for (const TensorInfo& info : engine.inputs()) {
+    const auto given = arrays.find(info.name);
     inputs.push_back(filled(session.input(inputs.size()),
-                            random_array(info.dtype, Dims(shapes.at(info.name)), first_seed + inputs.size())));
+                            given != arrays.end()
+                                ? given->second
+                                : random_array(info.dtype, Dims(shapes.at(info.name)), first_seed + inputs.size())));
+  }
 
   Json result = {{"model", options.model}};
   const std::unique_ptr<backends::Meter> meter = backends::backend(engine.device()).meter(engine.device());
@@ -316,12 +332,15 @@ int work(const Options& options) {
   const std::vector<TensorInfo> infos = options.stated_inputs();
   const std::vector<int64_t> batches =
       options.batches.empty() ? std::vector<int64_t>{0} : parse_counts(options.batches);
+  const std::map<std::string, Tensor> arrays = read_inputs(options.inputs, infos);
+  if (!arrays.empty() && !options.batches.empty())
+    throw Error(Code::usage, "--input and --batch both give sizes", {.hint = "leave one of them out"});
   // What cannot be measured is known before anything is.
-  for (const int64_t batch : batches) shapes_for(infos, parse_shapes(options.shapes), batch);
+  for (const int64_t batch : batches) shapes_for(infos, given_shapes(options, arrays), batch);
   Json results = Json::array();
   for (const int64_t batch : batches) {
     if (interrupted() != 0) break;
-    results.push_back(bench(options, infos, batch));
+    results.push_back(bench(options, infos, arrays, batch));
     if (options.json == "-") continue;
     print(results.back(), results.size() == 1);
     if (options.layers) print_layers(results.back()["layers"]);
@@ -344,12 +363,15 @@ std::function<int()> add(CLI::App& app) {
            "Also measure N sessions at once, so that copies overlap with computation; 0: none")
       .value("N");
   flags.add("--layers", options->layers, "Print the time of each layer");
+  add_inputs(
+      flags, options->inputs,
+      "Values for an input, where times depend on them or random ones are not valid: NAME=x.npy, as run takes them");
   options->data.add_to(app);
   add_json(app, options->json);
   flags.footer(
-      "Latency is the wall time of one run in one stream, and CV its coefficient of variation; inputs are\n"
-      "random with a fixed seed, in the session's own\n"
-      "memory. On a GPU that is page-locked, and the report has load, clocks, memory and power by NVML.\n"
+      "Latency is the wall time of one run in one stream, and CV its coefficient of variation; inputs\n"
+      "without --input are random with a fixed seed, in the session's own memory, and of the sizes that an engine was\n"
+      "tuned for. On a GPU the memory is page-locked, and the report has load, clocks, memory and power by NVML.\n"
       "An INT8 engine of a model without --data is calibrated on random numbers: its time holds, its results do not.\n"
       "With --pytorch-model NAME --engines DIR PyTorch, ONNX Runtime and engines are compared (Python).\n"
       "Examples:\n"

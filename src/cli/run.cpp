@@ -8,6 +8,7 @@
 #include "base/entries.h"
 #include "cli/arrays.h"
 #include "cli/flags.h"
+#include "cli/inputs.h"
 #include "cli/npy.h"
 #include "cli/notes.h"
 #include "cli/options.h"
@@ -27,47 +28,6 @@ struct Options : ModelOptions {
   int batch_size = 0;
   bool watch_ranges = false;
 };
-
-std::string list(const std::vector<TensorInfo>& infos) {
-  std::string text;
-  for (const TensorInfo& info : infos)
-    text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", printable(info.name), name(info.dtype),
-                        shape_text(info.shape));
-  return text;
-}
-
-void put(std::map<std::string, Tensor>& inputs, const TensorInfo& info, const std::string& path,
-         const std::string& word) {
-  if (inputs.count(info.name))
-    throw Error(Code::usage, "input \"" + printable(info.name) + "\" is given twice",
-                {.where = "--input " + word, .hint = "give each input once"});
-  inputs[info.name] = cast_to_input(read_array(path, info.dtype), info.dtype, path);
-}
-
-std::map<std::string, Tensor> read_inputs(const std::vector<std::string>& words, const std::vector<TensorInfo>& infos) {
-  std::map<std::string, Tensor> inputs;
-  for (const std::string& word : words) {
-    auto named = infos.end();
-    size_t equals = word.find('=');
-    for (; equals != std::string::npos && named == infos.end();
-         equals = named == infos.end() ? word.find('=', equals + 1) : equals)
-      named = std::find_if(infos.begin(), infos.end(),
-                           [&](const TensorInfo& info) { return info.name == word.substr(0, equals); });
-    if (named == infos.end() && infos.size() == 1 && word.find('=') == std::string::npos) {
-      put(inputs, infos[0], word, word);
-      continue;
-    }
-    if (named == infos.end())
-      throw Error(Code::usage, "the model has no input of this name",
-                  {.where = "--input " + word, .hint = "write NAME=FILE; its inputs are " + list(infos)});
-    put(inputs, *named, word.substr(named->name.size() + 1), word);
-  }
-  for (const TensorInfo& info : infos)
-    if (!inputs.count(info.name))
-      throw Error(Code::usage, "input \"" + printable(info.name) + "\" is missing",
-                  {.hint = "give --input NAME=FILE for each of " + list(infos)});
-  return inputs;
-}
 
 /// What left the ranges of the calibration.
 nlohmann::ordered_json watched(const Options& options, const Engine& engine, const Shapes& shapes,
@@ -115,7 +75,9 @@ std::vector<std::string> output_files(const Options& options, const std::vector<
 int work(const Options& options) {
   if (options.watch_ranges && options.batch_size > 0)
     throw Error(Code::usage, "ranges are watched in one run, not in batches", {.where = "--watch-ranges"});
-  const auto inputs = read_inputs(options.inputs, options.stated_inputs());
+  const std::vector<TensorInfo> stated = options.stated_inputs();
+  const auto inputs = read_inputs(options.inputs, stated);
+  want_all(inputs, stated);
   std::optional<RowBatches> batches;
   if (options.batch_size > 0) batches.emplace(inputs, options.batch_size);
   Shapes shapes = batches ? batches->shapes() : Shapes();
@@ -152,12 +114,8 @@ std::function<int()> add(CLI::App& app) {
   Flags flags(app);
   auto options = std::make_shared<Options>();
   options->add_to(app);
-  flags
-      .add("-i,--input", options->inputs,
-           "An input: NAME=x.npy, NAME=x.npz:KEY or NAME=x.pb; NAME= may be left out where the model has one input")
-      .value("NAME=FILE")
-      .reads_array()
-      .one_each();
+  add_inputs(flags, options->inputs,
+             "An input: NAME=x.npy, NAME=x.npz:KEY or NAME=x.pb; NAME= may be left out where the model has one input");
   flags.add("-o,--output-dir", options->output_dir, "Folder for the outputs, each as NAME.npy").value("DIR").fills();
   flags
       .add("--batch-size", options->batch_size,

@@ -15,6 +15,16 @@ std::string text(const std::vector<int64_t>& sizes) {
   return sizes.empty() ? "scalar" : ir::str(ir::Shape(sizes.begin(), sizes.end()));
 }
 
+/// As --shapes takes it, with a question mark for what has to be given.
+std::string to_fill_in(const ir::Shape& stated) {
+  std::string text;
+  for (size_t axis = 0; axis < stated.size(); ++axis) {
+    if (axis > 0) text += "x";
+    text += stated[axis].is_constant() ? stated[axis].str() : axis == 0 ? "1" : "?";
+  }
+  return text;
+}
+
 void set_input(ir::Value& value, const Shapes& shapes) {
   const auto given = shapes.find(value.name);
   if (!value.shape) {
@@ -43,7 +53,8 @@ void set_input(ir::Value& value, const Shapes& shapes) {
       if (axis != 0)
         throw Error(Code::usage, "input \"" + value.name + "\" has a dynamic size " + shape[axis].str(),
                     {.where = "axis " + std::to_string(axis) + " of " + ir::str(shape),
-                     .hint = "give it: --shapes " + value.name + ":…"});
+                     .hint = "give --shapes " + value.name + ":" + to_fill_in(stated) +
+                             " with a size for each ?; the engine runs other sizes, too"});
       shape[axis] = ir::Dim(1);
     }
   }

@@ -227,7 +227,7 @@ def test_hints_speak_of_arguments(engine):
 
     nodes = [helper.make_node('Relu', ['x'], ['y'])]
     model = onnx_model(nodes, [('x', 'FLOAT', ['n', 3, 'h', 8])], [('y', 'FLOAT', ['n', 3, 'h', 8])])
-    for make, told in ((lambda: tenon.build(model, budget=0), 'give it: shapes={"x": […]}'),
+    for make, told in ((lambda: tenon.build(model, budget=0), 'give shapes={"x": [1, 3, ?, 8]} with a size for each ?'),
                        (lambda: tenon.build(model, shapes={'x': [1, 3, 512, 8]}, max_memory=64, budget=0),
                         'raise the limit with max_memory=, or give smaller shapes='),
                        (lambda: tenon.build(model, precision='fp8', budget=0),
