@@ -208,7 +208,8 @@ struct Layouter {
     } else if (kind == Kind::view) {
       const ir::ValueId in = node.inputs[0], out = node.outputs[0];
       Dims strides;
-      if (fixed[out] && movable(in) && reshape_strides(dims(out), layout.places[out].strides, dims(in), strides)) {
+      if (fixed[out] && movable(in) && reshape_strides(dims(out), layout.places[out].strides, dims(in), strides) &&
+          (!request.host_memory || has_rows(dims(in), strides))) {
         layout.places[in] = {layout.places[out].storage, layout.places[out].offset, dims(in), strides};
         fixed[in] = 1;
       }
@@ -244,6 +245,11 @@ struct Layouter {
     }
   }
 
+  /// Whether the elements of a row are neighbours: the kernels of a CPU refuse others.
+  static bool has_rows(const Dims& dims, const Dims& strides) {
+    return dims.rank() == 0 || dims.back() <= 1 || strides.back() == 1;
+  }
+
   bool same(const Place& a, const Place& b) const {
     return a.storage >= 0 && a.storage == b.storage && a.offset == b.offset && a.strides == b.strides;
   }
@@ -273,8 +279,7 @@ struct Layouter {
       place.offset += start * in.strides[axis];
       place.strides[axis] = in.strides[axis] * step;
     }
-    if (place.dims.rank() > 0 && place.dims.back() > 1 && place.strides[place.dims.rank() - 1] != 1)
-      return std::nullopt;
+    if (!has_rows(place.dims, place.strides)) return std::nullopt;
     return place;
   }
 

@@ -192,6 +192,27 @@ output %ba as "ba"
   EXPECT_EQ(place("ab").strides.str(), place("abc").strides.str());
 }
 
+/// Kernels of the CPU write rows whose elements are neighbours: stacked along a last axis they would not be.
+TEST(Layout, KeepsRowsThatAreStackedWhole) {
+  ir::Graph graph = ir::parse(R"(graph "g"
+input %x : f32[1,2,4]
+const %sizes : i64[4] = {1, 2, 4, 1}
+%a : f32[1,2,4] = Relu(%x)
+%b : f32[1,2,4] = Sigmoid(%x)
+%r : f32[1,2,4,1] = Reshape(%a, %sizes)
+%s : f32[1,2,4,1] = Reshape(%b, %sizes)
+%y : f32[1,2,4,2] = Concat(%r, %s) {axis=3}
+output %y as "y"
+)");
+  ops::infer(graph);
+  for (const bool host_memory : {false, true}) {
+    const plan::Layout layout = plan::lay_out(graph, false, host_memory);
+    for (size_t id = 0; id < graph.values.size(); ++id)
+      if (graph.values[id].name == "a" || graph.values[id].name == "b")
+        EXPECT_EQ(layout.places[id].strides.back(), host_memory ? 1 : 2);
+  }
+}
+
 /// Kernels of devices read rows of a batch that lie in any order; by one matrix for all they want them as they are.
 TEST(Layout, LetsProductsByConstantsOfABatchReadTransposedRows) {
   ir::Graph graph = ir::parse(R"(graph "g"
