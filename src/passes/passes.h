@@ -39,6 +39,8 @@ bool lower_attention(ir::Graph& graph);
 bool split_axes_first(ir::Graph& graph);
 bool keep_rows(ir::Graph& graph);
 bool lift_1d(ir::Graph& graph);
+/// Windows over images of one column, as windows over one row.
+bool turn_columns(ir::Graph& graph);
 bool lower_conv3d(ir::Graph& graph);
 /// Pools and transposed convolutions over three axes.
 bool lower_volumes(ir::Graph& graph);

@@ -58,6 +58,7 @@ const std::vector<Pass>& pipeline() {
       {"cancel_transpose_reshape", "merges and drops transposes and reshapes", cancel_transpose_reshape},
       // Windows over one or three axes become windows over two, which have the fast kernels.
       {"lift_1d", "turns windows over one axis into windows over two", lift_1d},
+      {"turn_columns", "turns windows over images of one column into windows over one row", turn_columns},
       {"lower_conv3d", "turns convolutions over three axes into convolutions over two", lower_conv3d},
       {"lower_volumes", "turns pools and transposed convolutions over three axes into such over two", lower_volumes},
       {"canonical_again", "gives the reshapes of the two above their one form", canonical},

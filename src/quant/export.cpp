@@ -119,7 +119,7 @@ void split_biases(ir::Graph& graph) {
 }  // namespace
 
 std::vector<std::string> passes_of_ours() {
-  return {"recognise_activations", "lower_einsum", "lower_attention", "lift_1d",
+  return {"recognise_activations", "lower_einsum", "lower_attention", "lift_1d",         "turn_columns",
           "lower_conv3d",          "layout_nhwc",  "fuse_epilogue",   "fuse_elementwise"};
 }
 
