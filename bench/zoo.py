@@ -13,6 +13,7 @@ that was broken off goes on where it was. --table takes two networks in three, o
   pip install torch torchvision timm transformers onnx onnxruntime openvino
   bench/zoo.py build/release/bin/tenon --cache zoo [--only resnet,bert] [--rows rows.jsonl]
   bench/zoo.py build/release/bin/tenon --cache zoo --table > bench/results/zoo.md
+  bench/zoo.py build/release/bin/tenon --files det.onnx rec.onnx    # with det.npz and rec.npz beside them
   bench/zoo.py build/release/bin/tenon --cache zoo --device cuda --precision fp16 --batch 1,8
 """
 
@@ -36,6 +37,14 @@ import peers
 from zoo_networks import NETWORKS, TABLE
 
 TYPES = {'fp32': torch.float32, 'tf32': torch.float32, 'fp16': torch.float16, 'bf16': torch.bfloat16}
+
+
+class File:
+    """A model that is there already, with its inputs' arrays beside it as .npz."""
+    family = 'file'
+
+    def __init__(self, path):
+        self.path, self.name = path, path.stem
 
 
 def enliven(module, inputs):
@@ -68,7 +77,9 @@ def made(network, batch):
 
 
 def exported(network, batch, cache):
-    """The network's ONNX file and the arrays of its inputs by name; made once."""
+    """The network's ONNX file and the arrays of its inputs by name; made once, unless it is a file."""
+    if isinstance(network, File):
+        return network.path, dict(np.load(network.path.with_suffix('.npz')))
     path = cache / f'{network.name}_{batch}.onnx'
     arrays = path.with_suffix('.npz')
     if not arrays.exists():
@@ -95,31 +106,33 @@ def call(words):
 
 
 class Tenon:
-    """An engine that is built once and timed in a process of its own each round."""
+    """An engine that is built once and timed on the arrays in a process of its own each round."""
 
-    def __init__(self, options, path, folder):
+    def __init__(self, options, path, arrays, folder):
         self.options, self.engine, self.folder = options, str(folder / 'zoo.tenon'), folder
         self.words = ['--device', options.device] if options.device != 'cpu' else ['--threads', str(options.threads)]
+        sizes = [f"{name}:{'x'.join(map(str, array.shape))}" for name, array in arrays.items() if array.ndim]
+        self.inputs = []
+        for at, (name, array) in enumerate(arrays.items()):
+            np.save(folder / f'{at}.npy', array)
+            self.inputs += ['-i', f'{name}={folder / str(at)}.npy']
         begin = time.time()
-        precision = ['--precision', options.precision]
-        call([options.tenon, 'build', str(path), '-o', self.engine, '-q', *precision, *self.words])
+        call([options.tenon, 'build', str(path), '-o', self.engine, '-q', '--precision', options.precision,
+              '--shapes', ','.join(sizes), *self.words])
         self.seconds = time.time() - begin
 
     def __call__(self):
         seconds = ['--seconds', str(self.options.seconds)]
-        found = json.loads(call([self.options.tenon, 'bench', self.engine, *self.words, *seconds, '-q', '--json', '-']))
+        found = json.loads(call([self.options.tenon, 'bench', self.engine, *self.words, *self.inputs, *seconds, '-q',
+                                 '--json', '-']))
         return found.get('device_latency_ms', found['latency_ms'])['median']
 
-    def error(self, arrays, expected):
+    def error(self, expected):
         """The largest difference of a result over the largest value; none where sizes depend on near-equal scores."""
-        words = [self.options.tenon, 'run', self.engine, '-q', *self.words, '-o', str(self.folder / 'out')]
-        for name, array in arrays.items():
-            np.save(self.folder / f'{name}.npy', array)
-            words += ['-i', f'{name}={self.folder / name}.npy']
-        call(words)
+        call([self.options.tenon, 'run', self.engine, '-q', *self.words, *self.inputs, '-o', str(self.folder / 'out')])
         worst = 0.0
         for name, array in expected.items():
-            got = np.load(self.folder / 'out' / f'{name.replace("/", "_")}.npy')
+            got = np.load(self.folder / 'out' / f'{name.replace("/", "_").replace(":", "_")}.npy')
             if got.shape != array.shape:
                 return None
             if array.size and array.dtype.kind == 'f':
@@ -174,12 +187,12 @@ def race(options, network, batch):
     row = {'name': network.name, 'family': network.family, 'batch': batch}
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        tenon = Tenon(options, path, folder)
+        tenon = Tenon(options, path, arrays, folder)
         row['build_seconds'] = tenon.seconds
         runs, expected = (cuda_peers(options, network, batch), {}) if options.device != 'cpu' else (
             cpu_peers(options, path, arrays))
         if expected:
-            row['error'] = tenon.error(arrays, expected)
+            row['error'] = tenon.error(expected)
         runs['Tenon'] = tenon
         times = {name: [] for name in runs}
         for turn in range(options.rounds):
@@ -227,8 +240,10 @@ def table(rows, options):
 def options_of():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('tenon', help='the command, such as build/release/bin/tenon')
-    parser.add_argument('--cache', type=pathlib.Path, required=True, help='folder for the ONNX files')
+    parser.add_argument('--cache', type=pathlib.Path, help='folder for the ONNX files; not for --files')
     parser.add_argument('--only', default='', help='parts of names of networks or families, with commas between')
+    parser.add_argument('--files', type=pathlib.Path, nargs='+', default=[], metavar='MODEL.onnx',
+                        help='race these, on a CPU, with inputs from MODEL.npz, instead of networks')
     parser.add_argument('--table', action='store_true', help='only the networks of the table in results/')
     parser.add_argument('--device', default='cpu', help='cpu or cuda')
     parser.add_argument('--precision', default='fp32', help='fp32; on a GPU also tf32, fp16 and bf16')
@@ -244,9 +259,11 @@ def options_of():
 
 def main():
     options = options_of()
-    options.cache.mkdir(parents=True, exist_ok=True)
+    if options.cache:
+        options.cache.mkdir(parents=True, exist_ok=True)
     words = [word for word in options.only.split(',') if word]
-    chosen = [one for one in NETWORKS if (not options.table or one.name in TABLE) and
+    networks = [File(path) for path in options.files] or NETWORKS
+    chosen = [one for one in networks if (not options.table or one.name in TABLE) and
               (not words or any(word in one.name or word == one.family for word in words))]
     rows = {}
     if options.rows and options.rows.exists():
