@@ -28,6 +28,7 @@ struct Shapes {
   ConvShape plain, body, tail;
   int64_t count;  // pixels of a group
   bool has_tail;
+  bool apart;  // the output's pixels are: groups are computed beside it, [image][row][column][channel]
   int64_t tail_in, tail_res, tail_out;  // floats before what the tail reads and writes
 };
 
@@ -48,7 +49,6 @@ Reason shapes_of(const ConvNode& node, const ConvOperands& operands, Shapes& sha
     s.in_nchw = false, s.in_pixel = 1, s.in_row = s.in_w, s.in_image = s.in_h * s.in_w;
   }
   if (s.in_pixel != s.in_c) return {Reason::not_contiguous, "pixels of the input"};
-  if (s.out_pixel != s.out_c) return {Reason::not_contiguous, "pixels of the output"};
   if (operands.residual && s.res_pixel != s.out_c) return {Reason::not_contiguous, "the residual's pixels"};
   const int64_t count = shapes.count = std::min(vector / s.out_c, s.out_w);
   if (count < 2) return {Reason::too_many, vector / 2, "output channels"};
@@ -56,16 +56,21 @@ Reason shapes_of(const ConvNode& node, const ConvOperands& operands, Shapes& sha
   // A wider window multiplies by zeros, too.
   if (s.stride_w < 1 || of_gain * count * s.kernel_w < least_gain * (s.kernel_w + (count - 1) * s.stride_w))
     return {Reason::window, "wider than its strides"};
-  shapes.body = grouped(s, count);
+  ConvShape dense = s;
+  shapes.apart = s.out_pixel != s.out_c;
+  if (shapes.apart)
+    dense.out_pixel = s.out_c, dense.out_row = s.out_w * s.out_c, dense.out_image = s.out_h * dense.out_row;
+  shapes.body = grouped(dense, count);
   shapes.has_tail = s.out_w % count != 0;
   if (!shapes.has_tail) return {};
-  ConvShape last = s;
+  ConvShape last = dense;
   const int64_t first = s.out_w - count, skipped = first * s.stride_w - s.pad_left;
   if (skipped < 0) return {Reason::padding, "less"};
   last.out_w = count, last.in_w -= skipped, last.pad_left = 0;
   if (last.in_w < 1) return {Reason::padding, "less"};
   shapes.tail = grouped(last, count);
-  shapes.tail_in = skipped * s.in_pixel, shapes.tail_out = first * s.out_pixel, shapes.tail_res = first * s.res_pixel;
+  shapes.tail_in = skipped * s.in_pixel, shapes.tail_out = first * dense.out_pixel,
+  shapes.tail_res = first * s.res_pixel;
   return {};
 }
 
@@ -126,7 +131,7 @@ class PixelsStep : public backends::Step {
     return std::make_unique<PixelsStep>(*this, shapes, problem.threads);
   }
   size_t workspace_bytes() const override {
-    return line + std::max({body_->workspace_bytes(), plain_->workspace_bytes(), tail_ ? tail_->workspace_bytes() : 0});
+    return inner_bytes() + (shapes_.apart ? static_cast<size_t>(shapes_.plain.batch * shapes_.body.out_image) * 4 : 0);
   }
   size_t packed_bytes() const override { return fixed_->packed->size() + fixed_->plain->size(); }
 
@@ -143,13 +148,34 @@ class PixelsStep : public backends::Step {
     inner.workspace += line;
     // A zero of a wider window times what is not finite is no number.
     if (__atomic_load_n(&odd, __ATOMIC_RELAXED) != 0) return plain_->run(in, residual, out, inner);
-    body_->run(in, residual, out, inner);
-    if (!tail_) return;
+    float* to = shapes_.apart ? reinterpret_cast<float*>(worker.workspace + inner_bytes()) : out;
+    body_->run(in, residual, to, inner);
+    if (tail_) {
+      worker.sync();
+      tail_->run(in + shapes_.tail_in, residual ? residual + shapes_.tail_res : nullptr, to + shapes_.tail_out, inner);
+    }
+    if (!shapes_.apart) return;
     worker.sync();
-    tail_->run(in + shapes_.tail_in, residual ? residual + shapes_.tail_res : nullptr, out + shapes_.tail_out, inner);
+    put_share(to, out, worker);
   }
 
  private:
+  size_t inner_bytes() const {
+    const size_t bytes =
+        std::max({body_->workspace_bytes(), plain_->workspace_bytes(), tail_ ? tail_->workspace_bytes() : 0});
+    return line + (bytes + line - 1) / line * line;
+  }
+  void put_share(const float* from, float* out, const Worker& worker) const {
+    const ConvShape& s = shapes_.plain;
+    int64_t begin, end;
+    worker.share(s.batch * s.out_h, begin, end);
+    for (int64_t row = begin; row < end; ++row) {
+      const float* src = from + row * s.out_w * s.out_c;
+      float* dst = out + row / s.out_h * s.out_image + row % s.out_h * s.out_row;
+      for (int64_t column = 0; column < s.out_w; ++column)
+        for (int64_t c = 0; c < s.out_c; ++c) dst[column * s.out_pixel + c] = src[column * s.out_c + c];
+    }
+  }
   bool share_is_finite(const float* in, const Worker& worker) const {
     const ConvShape& s = shapes_.plain;
     int64_t begin, end;
