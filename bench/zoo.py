@@ -254,7 +254,10 @@ def options_of():
     parser.add_argument('--compile-limit', type=float, default=150, help='seconds for torch.compile on one network')
     parser.add_argument('--rows', type=pathlib.Path, help='keeps what was measured, a line of JSON each')
     parser.add_argument('--export', action='store_true', help='write the ONNX files and end')
-    return parser.parse_args()
+    options = parser.parse_args()
+    if not options.cache and not options.files:
+        parser.error('give --cache, or --files')
+    return options
 
 
 def main():
