@@ -64,7 +64,9 @@ void Arguments::add(const TensorInfo& info, nb::handle value) {
   inputs.emplace(info.name, std::move(tensor));
 }
 
-Arguments::Arguments(const Signature& signature, nb::handle values) {
+Arguments::Arguments(const Signature& signature, nb::handle values) { add_all(signature, values); }
+
+void Arguments::add_all(const Signature& signature, nb::handle values) {
   for (const auto& [key, value] : by_name(signature, values)) {
     if (!nb::isinstance<nb::str>(key)) nb::module_::import_("tenon._arguments").attr("refuse_name")(key);
     add(signature.input(nb::cast<std::string>(key)), value);
@@ -75,9 +77,9 @@ Arguments::Arguments(const Signature& signature, const nb::args& values, const n
   if (values.size() > signature.inputs.size())
     throw Error(Code::usage, "more values than inputs",
                 {.why = std::to_string(values.size()) + " for " + std::to_string(signature.inputs.size())});
-  for (size_t at = 0; at < values.size(); ++at) {
-    add(signature.inputs[at], values[at]);
-  }
+  const bool is_dict = values.size() == 1 && nb::isinstance<nb::dict>(values[0]);  // no array is: as run() takes it
+  if (is_dict) add_all(signature, values[0]);
+  for (size_t at = 0; !is_dict && at < values.size(); ++at) add(signature.inputs[at], values[at]);
   for (const auto& [key, value] : named) add(signature.input(nb::cast<std::string>(key)), value);
 }
 

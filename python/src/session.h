@@ -52,6 +52,7 @@ struct Arguments {
  private:
   /// Arrays of float64 and of the other width of integers are cast to what the input expects, which the log tells.
   void add(const TensorInfo& info, nb::handle value);
+  void add_all(const Signature& signature, nb::handle values);
 };
 
 /// What a function of tenon._arguments makes of what a caller gave. Raises an error that names the argument.

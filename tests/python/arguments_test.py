@@ -56,6 +56,7 @@ def test_run_takes_what_a_call_takes(engine, two_ends):
         for runner in (engine, session):
             for inputs in ({'x': X}, X, [X], (X,), X.tolist()):
                 assert (runner.run(inputs)['y'] == Y).all()
+            assert (runner({'x': X}) == Y).all()
             assert (runner.run(None, {'x': X})[0] == Y).all()
             assert (runner.run(['y'], {'x': X})[0] == Y).all()
             assert (runner.run(output_names=None, input_feed={'x': X})[0] == Y).all()
