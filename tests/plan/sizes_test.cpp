@@ -208,8 +208,9 @@ output %y as "y"
   for (const bool host_memory : {false, true}) {
     const plan::Layout layout = plan::lay_out(graph, false, host_memory);
     for (size_t id = 0; id < graph.values.size(); ++id)
-      if (graph.values[id].name == "a" || graph.values[id].name == "b")
+      if (graph.values[id].name == "a" || graph.values[id].name == "b") {
         EXPECT_EQ(layout.places[id].strides.back(), host_memory ? 1 : 2);
+      }
   }
 }
 
