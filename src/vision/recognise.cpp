@@ -60,13 +60,14 @@ bool are_fractions(const Cube& cube) {
   return some;
 }
 
-/// Rows that sum to one are class probabilities; boxes do so only by chance.
+/// Rows that sum to one are class probabilities, of characters along a line for example; boxes do so only by chance.
 bool rows_sum_to_one(const Tensor& tensor) {
-  const int64_t values = tensor.dims()[2], rows = std::min<int64_t>(tensor.dims()[1], 64);
+  constexpr int64_t most_rows = 64;
+  const int64_t values = tensor.dims()[2], rows = std::min(tensor.dims()[1], most_rows);
   for (int64_t row = 0; row < rows; ++row) {
     float sum = 0;
     for (int64_t column = 0; column < values; ++column) sum += tensor.data<float>()[row * values + column];
-    if (std::abs(sum - 1) > 1e-2f) return false;
+    if (!(std::abs(sum - 1) <= 1e-2f)) return false;
   }
   return true;
 }
@@ -280,7 +281,7 @@ std::optional<Head> recognise(std::span<const Tensor> outputs, int input_width, 
   if (const std::optional<Head> head = recognise_labelled(outputs, hints)) return head;
   // Segmentation exports have mask planes beside the boxes, training exports more after them.
   const size_t at = outputs.size() > 1 && outputs[0].dims().rank() == 4 ? 1 : 0;
-  if (at >= outputs.size() || !is_f32_cube(outputs[at])) return std::nullopt;
+  if (at >= outputs.size() || !is_f32_cube(outputs[at]) || rows_sum_to_one(outputs[at])) return std::nullopt;
   const int64_t grid = cells(input_width, input_height);
   return recognise_cube(Cube(outputs[at], grid), at, outputs, grid, hints);
 }

@@ -94,6 +94,14 @@ TEST(Detect, EndToEndKeepsOverlaps) {
   expect_box(found[1], 7, 0.8f, {48, 24, 80, 40});
 }
 
+TEST(Detect, LikelihoodsOfCharactersAreNoBoxes) {
+  for (const Dims& dims : {Dims{1, 40, 6625}, {1, 80, 37}, {2, 84, 97}}) {
+    Tensor characters(DType::f32, dims);
+    std::fill_n(characters.data<float>(), characters.elements(), 1 / static_cast<float>(dims[2]));
+    EXPECT_FALSE(recognise({&characters, 1}, 320, 48)) << dims.str();
+  }
+}
+
 TEST(Detect, OtherOutputsAreNoDetector) {
   const Tensor classes[] = {Tensor(DType::f32, {1, 1000})}, ints[] = {Tensor(DType::i64, {1, 84, 8400})},
                wide[] = {Tensor(DType::f32, {1, 32, 160, 160})};
