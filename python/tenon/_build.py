@@ -209,10 +209,12 @@ def build(
     refuse_engine(source)
     options = _options(given)
     if calibration is not None or calibration_cache is not None:
-        from ._calibration import calibrator_of
+        from ._calibration import calibrator_of, take_sizes
 
         inputs = _core.stated_inputs(source, os.fspath(external_root), lenient)
         spec = options["metadata"].get("tenon.preprocess")
+        if not options["profiles"]:
+            take_sizes(calibration, inputs, options["shapes"], spec)
         options["calibrator"] = calibrator_of(
             calibration, inputs, options["shapes"], spec, calibration_cache, max_samples
         )

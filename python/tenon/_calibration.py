@@ -172,16 +172,23 @@ def _arrays(paths: Sequence[str], inputs: Sequence[_core.TensorInfo]) -> Iterato
             yield array
 
 
+def _files_of(path: str) -> List[str]:
+    if os.path.isdir(path):
+        return sorted(os.path.join(path, name) for name in os.listdir(path))
+    if os.path.exists(path):
+        return [path]
+    raise Error(Code.io, "cannot open the calibration data", where=path, why="No such file or directory")
+
+
+def _array_files(files: Sequence[str]) -> List[str]:
+    return [file for file in files if file.endswith((".npy", ".npz"))]
+
+
 def _of_folder(
     path: str, inputs: Sequence[_core.TensorInfo], spec: Optional[_core.Preprocess], cache: Any, count: int
 ) -> Calibrator:
-    if os.path.isdir(path):
-        files = sorted(os.path.join(path, name) for name in os.listdir(path))
-    elif os.path.exists(path):
-        files = [path]
-    else:
-        raise Error(Code.io, "cannot open the calibration data", where=path, why="No such file or directory")
-    arrays = [file for file in files if file.endswith((".npy", ".npz"))]
+    files = _files_of(path)
+    arrays = _array_files(files)
     if arrays:
         return IterableCalibrator(_arrays(arrays, inputs), inputs, cache)
     images = _evenly([file for file in files if _core.is_image_name(file)], count)
@@ -203,6 +210,47 @@ def _resolved(
     if preprocess is None or len(inputs) != 1:
         return None
     return _core.Preprocess(preprocess).resolve(list(shapes.get(inputs[0].name, inputs[0].shape)))
+
+
+def _sizes_of_images(preprocess: str, stated: Sequence[int]) -> Optional[List[int]]:
+    spec = _core.Preprocess(preprocess).resolve(list(stated))
+    last = stated[3] in (1, 3) and stated[1] not in (1, 3)
+    channels = stated[3 if last else 1] if max(stated[1], stated[3]) > 0 else 3
+    if spec.width < 1 or spec.height < 1:
+        raise Error(
+            Code.usage,
+            "neither the model nor the preprocessing says how large images are",
+            hint='give it: preprocess="%s,size=WIDTHxHEIGHT"' % preprocess,
+        )
+    return [1, spec.height, spec.width, channels] if last else [1, channels, spec.height, spec.width]
+
+
+def _first_array(data: Any, inputs: Sequence[_core.TensorInfo], name: str) -> Any:
+    """The first array of the data for an input; None where that is not known without using it up."""
+    if isinstance(data, (str, os.PathLike)):
+        first = _array_files(_files_of(os.fspath(data)))[:1]
+        return _first_array(next(_arrays(first, inputs)), inputs, name) if first else None
+    if isinstance(data, (list, tuple)) and data:
+        return _first_array(data[0], inputs, name)
+    if isinstance(data, Mapping):
+        return data.get(name)
+    return data if hasattr(data, "shape") else None
+
+
+def take_sizes(
+    data: Any, inputs: Sequence[_core.TensorInfo], shapes: Dict[str, Any], preprocess: Optional[str]
+) -> None:
+    """Free sizes behind the batch that nobody gave become those of the images or of the first arrays."""
+    for info in inputs:
+        stated = list(info.shape)
+        if info.name in shapes or all(size >= 0 for size in stated[1:]):
+            continue
+        found: Any = getattr(_first_array(data, inputs, info.name), "shape", None)
+        images = preprocess is not None and len(inputs) == 1 and len(stated) == 4
+        if found is None and images and isinstance(data, (str, os.PathLike)):
+            found = _sizes_of_images(str(preprocess), stated)
+        if found is not None and len(found) == len(stated):
+            shapes[info.name] = stated[:1] + [own if own >= 0 else int(got) for own, got in zip(stated[1:], found[1:])]
 
 
 def calibrator_of(

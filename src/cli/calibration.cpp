@@ -119,6 +119,56 @@ Dims image_dims(const std::vector<TensorInfo>& inputs, const Shapes& shapes, con
   return dims;
 }
 
+/// Whether a size behind the batch is free.
+bool is_open(const TensorInfo& input) {
+  const std::vector<int64_t>& sizes = input.shape;
+  return sizes.size() > 1 && std::any_of(sizes.begin() + 1, sizes.end(), [](int64_t size) { return size < 0; });
+}
+
+/// "Nx3x48x320"
+std::string text_of(const std::vector<int64_t>& sizes) {
+  std::string text;
+  for (const int64_t size : sizes) text += (text.empty() ? "" : "x") + (size < 0 ? "N" : std::to_string(size));
+  return text;
+}
+
+/// Sizes that the preprocessing gives an image.
+Dims sizes_of_images(const std::string& preprocess, const Dims& dims) {
+  const vision::Spec spec = vision::resolve(vision::parse_spec(preprocess), dims);
+  if (spec.width < 1 || spec.height < 1)
+    throw Error(Code::usage, "neither the model nor the preprocessing says how large images are",
+                {.where = "--preprocess " + preprocess,
+                 .hint = fmt::format("give it: --preprocess {},size=WIDTHxHEIGHT", preprocess)});
+  if (spec.layout == vision::Layout::nhwc) return Dims{1, spec.height, spec.width, spec.channels()};
+  return Dims{1, spec.channels(), spec.height, spec.width};
+}
+
+/// Free sizes behind the batch that nobody gave become those of the images or of the first arrays.
+void take_sizes(const DataOptions& data, const std::vector<TensorInfo>& inputs, Shapes& shapes) {
+  std::map<std::string, Dims> found;
+  std::string first;
+  for (const std::string& path : data.data)
+    if (first.empty())
+      if (const auto arrays = arrays_of(path); !arrays.empty()) first = arrays[0];
+  if (!first.empty()) {
+    CalibrationBatch batch;
+    ArraySamples({first}, inputs).next_batch(batch);
+    for (const auto& [name, array] : batch.inputs) found[name] = array.dims();
+  } else if (!data.preprocess.empty() && inputs.size() == 1 && inputs[0].shape.size() == 4 && shapes.empty()) {
+    found[inputs[0].name] = sizes_of_images(data.preprocess, image_dims(inputs, shapes, data.data[0]));
+  }
+  for (const TensorInfo& input : inputs) {
+    const auto sizes = found.find(input.name);
+    if (sizes == found.end() || sizes->second.rank() != input.shape.size() || shapes.contains(input.name)) continue;
+    std::vector<int64_t> taken = input.shape;
+    for (size_t axis = 1; axis < taken.size(); ++axis)
+      if (taken[axis] < 0) taken[axis] = sizes->second[axis];
+    if (taken == input.shape) continue;
+    note(fmt::format("input \"{}\" takes the sizes of the data, {}; others by --shapes", input.name, text_of(taken)));
+    shapes[input.name] = std::move(taken);
+  }
+}
+
 }  // namespace
 
 void DataOptions::add_to(CLI::App& app) {
@@ -243,8 +293,7 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
     build.metadata[vision::spec_key] = preprocess;
   }
   const bool needs_data = is_quantised(build.precision);
-  const bool quantises =
-      needs_data || build.precision == Precision::best || build.weights != Weights::given;
+  const bool quantises = needs_data || build.precision == Precision::best || build.weights != Weights::given;
   if (data.empty() && (cache.empty() || !quantises)) {
     const bool floats = build.precision == Precision::fp8;
     if (needs_data)
@@ -256,7 +305,10 @@ void DataOptions::apply(const ModelOptions& model, BuildOptions& build) const {
   if (!quantises)
     throw Error(Code::usage, "calibration data is used for INT8 only",
                 {.where = "--data", .hint = "give --precision int8"});
-  build.calibrator = calibration_data(*this, model.stated_inputs(), build.shapes);
+  const std::vector<TensorInfo> inputs = model.stated_inputs();
+  if (!data.empty() && build.profiles.empty() && std::any_of(inputs.begin(), inputs.end(), is_open))
+    take_sizes(*this, inputs, build.shapes);
+  build.calibrator = calibration_data(*this, inputs, build.shapes);
 }
 
 }  // namespace tenon::cli

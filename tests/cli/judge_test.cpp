@@ -7,6 +7,7 @@
 
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/isa.h"
+#include "cli/npy.h"
 #include "support/net.h"
 #include "vision/decode.h"
 
@@ -143,6 +144,33 @@ TEST(judge, is_asked_without_a_wish_where_there_is_data_and_time) {
   EXPECT_EQ(test::run_tenon(one.folder, words).out.find("below fp32"), std::string::npos);
 }
 
+/// The words of a build of a filter whose input has no sizes behind its colours.
+std::vector<std::string> of_free_sizes(const std::string& data) {
+  return {"build", "free.onnx",   "-o", "x.tenon",        "-q", "--precision", "int8", "--budget",
+          "0",     "--max-error", "1",  "--timing-cache", "-",  "--data",      data};
+}
+
+TEST(judge, takes_sizes_that_the_model_leaves_free_from_the_data) {
+  const Case one;
+  one.folder.write("free.onnx",
+                   test::model(test::input("x", {-1, 3, -1, -1}) + test::random_weights("w1", {4, 3, 3, 3}, 1) +
+                               test::node("stem", "Conv", {"x", "w1"}, {"a"}) + test::output("a")));
+  const std::string note = "note: input \"x\" takes the sizes of the data, Nx3x8x8; others by --shapes\n";
+  std::vector<std::string> words = of_free_sizes("all");
+  words.insert(words.end(), {"--preprocess", "resize=8x8"});
+  EXPECT_EQ(test::run_tenon(one.folder, words).err, note);
+  words.insert(words.end(), {"--shapes", "x:1x3x8x8"});
+  EXPECT_EQ(test::run_tenon(one.folder, words).err, "");
+  words = of_free_sizes("all");
+  words.insert(words.end(), {"--preprocess", "resize"});
+  EXPECT_EQ(test::run_tenon(one.folder, words).err,
+            "error: neither the model nor the preprocessing says how large images are\n"
+            "  where:   --preprocess resize\n"
+            "  you can: give it: --preprocess resize,size=WIDTHxHEIGHT\n");
+  cli::write_npy(one.folder / "x.npy", test::random_tensor({4, 3, 8, 8}, 1));
+  EXPECT_EQ(test::run_tenon(one.folder, of_free_sizes("x.npy")).err, note);
+}
+
 TEST(judge, calibrates_what_comes_before_sizes_that_data_decide) {
   const Case one(test::model(test::input("x", {-1, 3, 8, 8}) + test::random_weights("w1", {4, 3, 3, 3}, 1) +
                              test::random_weights("w2", {4, 4, 1, 1}, 2) +
@@ -212,9 +240,8 @@ TEST(judge, says_what_rounded_weights_lose_without_time_and_with_few_samples) {
   for (unsigned at = 0; at < 3; ++at)
     folder.write("all/" + std::to_string(at) + ".npy",
                  npy("<f4", "1, 128", test::bytes_of(test::random_tensor({1, 128}, at))));
-  const test::Outcome outcome =
-      test::run_tenon(folder, {"build", "m.onnx", "-o", "x.tenon", "-q", "--weights", "int4", "--data", "all",
-                               "--budget", "0", "--timing-cache", "-"});
+  const test::Outcome outcome = test::run_tenon(folder, {"build", "m.onnx", "-o", "x.tenon", "-q", "--weights", "int4",
+                                                         "--data", "all", "--budget", "0", "--timing-cache", "-"});
   EXPECT_NE(outcome.out.find("on 3 samples"), std::string::npos) << outcome.out << outcome.err;
 }
 

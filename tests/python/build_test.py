@@ -59,6 +59,23 @@ def test_calibration_from_arrays_and_iterables(net, data, tmp_path):
         assert engine.precision == 'int8' and agrees(engine, net, data), kind
 
 
+def test_sizes_that_the_model_leaves_free_are_those_of_the_data(net, data, tmp_path):
+    import onnx
+
+    model = onnx.load_from_string(net)
+    for axis in (2, 3):
+        model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = 'side%d' % axis
+    free = model.SerializeToString()
+    numpy.save(tmp_path / 'x.npy', data)
+    for given in (data, [data], {'x': data}, str(tmp_path)):
+        assert tenon.build(free, calibration=given, **QUICK)(data).shape == (12, 4)
+    with pytest.raises(tenon.Error, match='how large images are') as told:
+        tenon.build(free, calibration=os.path.join(SAMPLES, 'images'), preprocess='yolo', **QUICK)
+    assert told.value.hint.endswith(',size=WIDTHxHEIGHT"')
+    sized = dict(calibration=os.path.join(SAMPLES, 'images'), preprocess='yolo,size=16x16', max_samples=2)
+    assert tenon.build(free, **sized, **QUICK)(data).shape == (12, 4)
+
+
 def test_calibration_from_a_dataloader(net, data):
     torch = pytest.importorskip('torch', reason='no torch')
     from torch.utils.data import DataLoader, TensorDataset
