@@ -261,6 +261,7 @@ bool is_embedding(const Tensor& output) {
   if (!is_float(output) || dims.rank() < 2 || dims[0] == 0) return false;
   const int64_t size = output.elements() / dims[0];
   if (size < fewest || std::count(dims.begin() + 1, dims.end(), size) != 1) return false;
+  if (are_shares(output, size, 1)) return false;  // where one class is nearly certain, its vector has the length 1, too
   for (int64_t row = 0; row < dims[0]; ++row) {
     double squares = 0;
     for (const float x : row_of(output, row)) squares += double{x} * x;

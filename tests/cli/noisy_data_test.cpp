@@ -185,6 +185,11 @@ TEST(output_kind, tells_coordinates_from_classes) {
   EXPECT_EQ(kind_of_vectors({}), std::nullopt);
 }
 
+TEST(output_kind, takes_a_class_that_is_nearly_certain_for_no_embedding) {
+  const auto certain = [](int64_t at) { return at % 64 == 5 ? 0.9996f : 0.0004f / 63; };  // a vector of length 0.9996
+  EXPECT_FALSE(is_embedding(of({2, 64}, certain)));
+}
+
 TEST(output_kind, tells_embeddings_of_any_length_from_classes) {
   const auto wave = [](size_t at) { return 3 * std::sin(static_cast<float>(at)); };
   EXPECT_TRUE(are_embeddings(numbers(64, wave)));
