@@ -16,6 +16,14 @@ constexpr double most_jitters = 100;  // a change so small says nothing of this 
 
 /// Two places, without a minus before 0.00.
 std::string points_text(double points) { return fmt::format("{:.2f}", std::fabs(points) < 0.005 ? 0 : points); }
+/// The same with as many places as show that they are above the limit, up to six.
+std::string above_text(double points, double limit) {
+  constexpr int most_places = 6;
+  int places = 2;
+  while (places < most_places && std::round(points * std::pow(10, places)) <= limit * std::pow(10, places)) ++places;
+  return fmt::format("{:.{}f}", points, places);
+}
+
 /// What would move on from the engine chosen: of those that are faster, the one that loses least, by one that is not
 /// objected to where there is such.
 std::string next_text(const plan::Search& search) {
@@ -60,7 +68,7 @@ std::string search_text(const plan::Search& search) {
       text += fmt::format(" {:>7}  {} to {}", points_text(point.drop), points_text(point.low), points_text(point.high));
     if (!point.objection.empty()) text += "; refused: " + point.objection;
     else if (point.integer > 0 && point.drop > search.limit)
-      text += fmt::format("; refused: {} is more than {:g}", points_text(point.drop), search.limit);
+      text += fmt::format("; refused: {} is more than {:g}", above_text(point.drop, search.limit), search.limit);
     text += "\n";
   }
   for (const plan::SearchPoint& point : search.points) {

@@ -199,6 +199,9 @@ TEST(ExplainText, TheTableSaysWhyPointsWereRefused) {
   const std::string says = search_text(search);
   EXPECT_NE(says.find("; refused: scores fall by 0.80"), std::string::npos) << says;
   EXPECT_NE(says.find("; refused: 2.34 is more than 1\n"), std::string::npos) << says;
+  search.limit = 2.34, search.points[2].drop = 2.3404;
+  EXPECT_NE(search_text(search).find("; refused: 2.3404 is more than 2.34\n"), std::string::npos)
+      << search_text(search);
 }
 
 /// Twelve steps that take 1 to 12 microseconds, in this order; one kernel was not asked for.
