@@ -231,7 +231,7 @@ bool are_embeddings(const std::vector<std::vector<float>>& samples) {
 }
 
 bool are_coordinates(const std::vector<std::vector<float>>& samples) {
-  constexpr size_t fewest = 4, fewest_signed = 8;
+  constexpr size_t fewest = 2, few = 4, fewest_signed = 8;
   constexpr double near_nothing = 0.05, most_near = 0.1;  // of the greatest; of the numbers
   constexpr double even = 0.85, signed_part = 0.01;       // of the entropy of equal shares; of the numbers
   double most = 0, entropy = 0;
@@ -243,7 +243,8 @@ bool are_coordinates(const std::vector<std::vector<float>>& samples) {
   double low = 0, negative = 0, all = 0;
   for (const std::vector<float>& one : samples)
     for (const float x : one) low += x <= near_nothing * most, negative += x < 0, ++all;
-  if (low <= most_near * all) return all > 0;
+  const bool are_few = all < static_cast<double>(few * samples.size());  // opinion scores, for example
+  if (low <= (are_few ? 0 : most_near * all)) return all > 0;
   return all >= fewest_signed * samples.size() && negative > signed_part * all &&
          entropy > even * static_cast<double>(samples.size());
 }

@@ -180,8 +180,11 @@ TEST(output_kind, tells_coordinates_from_classes) {
   EXPECT_EQ(kind_of_vectors(numbers(14, [&](size_t at) { return 5 * wave(at); })), std::nullopt);
   EXPECT_EQ(kind_of_vectors(numbers(14, [&](size_t at) { return std::max(0.f, 5 * wave(at)); })), std::nullopt);
   EXPECT_EQ(kind_of_vectors(numbers(14, [](size_t at) { return at == 3 ? 0.9f : 0.01f; })),
-            std::nullopt);  // many labels
-  EXPECT_EQ(kind_of_vectors(numbers(3, pixels)), std::nullopt);
+            std::nullopt);                                                                        // many labels
+  EXPECT_EQ(kind_of_vectors({{3.2f, 3.9f, 2.8f}, {2.1f, 3.6f, 1.9f}}), OutputKind::coordinates);  // opinion scores
+  EXPECT_EQ(kind_of_vectors({{3.2f, 3.9f, 2.8f}, {4.1f, 3.6f, 0.1f}}), std::nullopt);
+  EXPECT_EQ(kind_of_vectors({{-0.1f, -2.4f}, {-3.1f, -0.05f}}), std::nullopt);  // logarithms of probabilities
+  EXPECT_EQ(kind_of_vectors(numbers(1, pixels)), std::nullopt);
   EXPECT_EQ(kind_of_vectors({}), std::nullopt);
 }
 
