@@ -336,6 +336,8 @@ bool carry(Layout& layout, ir::NodeId id) {
                                                  {"GlobalAveragePool", pool},
                                                  {"GlobalMaxPool", pool},
                                                  {"LRN", pool},
+                                                 {"DepthToSpace", pool},
+                                                 {"SpaceToDepth", pool},
                                                  {"InstanceNormalization", normalisation},
                                                  {"GroupNormalization", normalisation},
                                                  {"Softmax", softmax},

@@ -18,6 +18,8 @@ struct Axis {
   int64_t tap(int64_t phase, int64_t at) const { return phase + begin - stride * (first + at); }
 };
 
+constexpr int64_t any_size = 1 << 16;
+
 int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
 /// False where the convolution would have to leave out pixels at an edge.
@@ -59,8 +61,11 @@ Taps taps_of(const Tensor& weights, const Tensor* given_bias, const Axis& rows, 
   return {taps, bias};
 }
 
-/// The rows and columns of a transposed convolution in NHWC of known sizes and weights in f32 that is neither grouped
-/// nor dilated; nullopt for others.
+/// Whether the rows and columns of NHWC are known.
+bool has_sizes(const ir::Shape& shape) { return shape[1].is_constant() && shape[2].is_constant(); }
+
+/// The rows and columns of a transposed convolution in NHWC with weights in f32 that is neither grouped nor dilated;
+/// nullopt for others.
 std::optional<std::array<Axis, 2>> axes_of(const ir::Graph& graph, const ir::Node& node) {
   if (node.op != "ConvTranspose" || node.text("layout", "") != "NHWC" || node.integer("group", 1) != 1)
     return std::nullopt;
@@ -80,10 +85,13 @@ std::optional<std::array<Axis, 2>> axes_of(const ir::Graph& graph, const ir::Nod
       dilations != std::vector<int64_t>{1, 1})
     return std::nullopt;
   std::array<Axis, 2> axes;
+  const bool known = has_sizes(*from) && has_sizes(*to);
   for (size_t at = 0; at < 2; ++at) {
     const ir::Dim &in = (*from)[at + 1], &out = (*to)[at + 1];
-    if (!in.is_constant() || !out.is_constant()) return std::nullopt;
-    axes[at] = {strides[at], pads[at], weights->dims()[at + 2], in.value(), out.value()};
+    // Of sizes that are not known: one for all, where results are as many times as large as the stride.
+    if (!known && (!(out == in * strides[at]) || strides[0] != strides[1])) return std::nullopt;
+    axes[at] = {strides[at], pads[at], weights->dims()[at + 2], known ? in.value() : any_size,
+                known ? out.value() : any_size * strides[at]};
     if (axes[at].out < 1 || !set_window(axes[at])) return std::nullopt;
     if (is_added && axes[at].out % axes[at].stride) return std::nullopt;
   }
@@ -126,6 +134,22 @@ bool gather(ir::Graph& graph, ir::NodeId id) {
   const Perm perm{0, 1, 3, 2, 4, 5};
   std::vector<ir::ValueId> inputs{node.inputs[0], graph.add_constant(name + ".weights", made.weights),
                                   graph.add_constant(name + ".bias", made.bias)};
+  const ir::Shape from = *shape_of(graph, node.inputs[0]);
+  const ir::Attributes blocks_of_pixels{
+      {"blocksize", rows.stride}, {"mode", std::string("DCR")}, {"layout", std::string("NHWC")}};
+  if (!has_sizes(from) || !has_sizes(to)) {
+    const ir::Shape deep{batch, from[1], from[2], ir::Dim(phases * results)};
+    if (is_added) {
+      ir::Attributes attributes_of_space = blocks_of_pixels;
+      attributes_of_space.erase("mode");
+      inputs.push_back(
+          known(graph.apply("SpaceToDepth", {node.inputs[3]}, attributes_of_space, {}, name + ".residual"), deep));
+    }
+    const ir::ValueId product = known(graph.apply("Conv", inputs, attributes, node.origins, name + ".phases"), deep);
+    replace(graph, id,
+            known(graph.apply("DepthToSpace", {product}, blocks_of_pixels, node.origins, name + ".whole"), to));
+    return true;
+  }
   if (is_added) {  // what is added, in the order of the phases
     const ir::ValueId blocks = reshaped(
         node.inputs[3], {rows.steps(), rows.stride, columns.steps(), columns.stride, results}, ".residual.split");

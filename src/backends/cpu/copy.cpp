@@ -3,6 +3,7 @@
 
 #include "backends/kernel.h"
 #include "backends/strided_copy.h"
+#include "ops/rearrange.h"
 
 namespace tenon::cpu::copy {
 namespace {
@@ -127,6 +128,13 @@ std::unique_ptr<backends::Step> make_transpose(const Problem& problem) {
   return std::make_unique<CopyStep>(std::vector<Copy>{copy});
 }
 
+std::unique_ptr<backends::Step> make_rearrangement(const Problem& problem) {
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  const ops::Rearrangement way = ops::rearrangement(*problem.node, x.dims, x.strides, y.strides);
+  Copy copy{way.dims, way.from, way.to, 0, 0, 0, 0, size_of(x.dtype)};
+  return std::make_unique<CopyStep>(std::vector<Copy>{copy});
+}
+
 Reason refuses_slice(const Problem& problem) {
   for (size_t at = 1; at < problem.inputs.size(); ++at)
     if (problem.inputs[at] && !problem.inputs[at].constant) return {Reason::not_constant, "its range"};
@@ -162,6 +170,8 @@ const backends::KernelRegistrar register_unsqueeze({"Unsqueeze", "copy", 1, refu
 const backends::KernelRegistrar register_identity({"Identity", "copy", 1, refuses_reshape, make_reshape});
 const backends::KernelRegistrar register_concat({"Concat", "copy", 1, needs_plain_type, make_concat});
 const backends::KernelRegistrar register_split({"Split", "copy", 1, refuses_split, make_split});
+const backends::KernelRegistrar register_depth({"DepthToSpace", "copy", 1, needs_plain_type, make_rearrangement});
+const backends::KernelRegistrar register_space({"SpaceToDepth", "copy", 1, needs_plain_type, make_rearrangement});
 const backends::KernelRegistrar register_transpose({"Transpose", "copy", 1, needs_plain_type, make_transpose});
 const backends::KernelRegistrar register_slice({"Slice", "copy", 1, refuses_slice, make_slice});
 

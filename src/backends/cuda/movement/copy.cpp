@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backends/cuda/elementwise/map.h"
+#include "ops/rearrange.h"
 
 namespace tenon::cuda::copy {
 namespace {
@@ -121,6 +122,12 @@ Copies slice(const Problem& problem) {
   return {copy};
 }
 
+Copies rearrange(const Problem& problem) {
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  const ops::Rearrangement copy = ops::rearrangement(*problem.node, x.dims, x.strides, y.strides);
+  return {{copy.dims, copy.from, copy.to}};
+}
+
 Reason refuses_any(const Problem& problem, const Properties&) {
   const size_t size = size_of(problem.inputs[0].dtype);
   return size == 1 || size == 2 || size == 4 || size == 8
@@ -218,6 +225,7 @@ struct Register {
     KernelRegistrar(kernel<concat, refuses_any>("Concat"));
     KernelRegistrar(kernel<split, refuses_split>("Split"));
     KernelRegistrar(kernel<transpose, refuses_any>("Transpose"));
+    for (const char* op : {"DepthToSpace", "SpaceToDepth"}) KernelRegistrar(kernel<rearrange, refuses_any>(op));
     KernelRegistrar(kernel<expand, refuses_any>("Expand"));
     KernelRegistrar(kernel<slice, refuses_ranges>("Slice"));
   }
