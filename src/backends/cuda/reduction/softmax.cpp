@@ -13,6 +13,7 @@ namespace {
 using Params = SoftmaxParams;
 
 constexpr int threads = 256, most_lanes = 32;
+constexpr int64_t least_of_block = 1024;  // elements of a row that a block shares
 
 /// Whether neighbours of a row lie side by side.
 bool is_inner(const Params& params) { return params.x_step == 1 && params.y_step == 1; }
@@ -51,6 +52,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
         {define("PIECES", in->pieces), define("VEC", in->vector), define("INNER", in->inner),
          define("LENGTH", params.length)});
   add("softmax", lanes_of(params), 0, {define("PIECES", 0)});
+  if (is_inner(params) && params.length >= least_of_block) add("block", threads, 0, {define("PIECES", 0)});
   return list;
 }
 

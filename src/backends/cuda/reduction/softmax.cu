@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax of rows that lie along four axes. ELEMENT: type; LOG: the logarithm; LANES lanes share a row.
-// PIECES 0: rows are read three times, an element at a time. Else INNER rows side by side, a power of two, are LENGTH *
+// PIECES 0: rows are read three times, an element at a time, by up to the whole block. Else INNER rows side by side, a power of two, are LENGTH *
 // INNER elements in one piece, which LANES lanes hold in PIECES vectors of VEC elements each.
 typedef ELEMENT T;
 #include "softmax_params.h"
@@ -72,6 +72,29 @@ extern "C" __global__ void __launch_bounds__(256)
   }
 }
 #else
+constexpr int WARP = LANES < 32 ? LANES : 32, WARPS = LANES / WARP;
+
+struct Larger {
+  static __device__ float of(float a, float b) { return fmaxf(a, b); }
+};
+struct Plus {
+  static __device__ float of(float a, float b) { return a + b; }
+};
+
+/// Of all lanes of a row, the same in each; `part`: a place for each warp, which no other call uses.
+template <class Op>
+__device__ float over_row(float v, float* part) {
+#pragma unroll
+  for (int step = WARP / 2; step; step /= 2) v = Op::of(v, __shfl_xor_sync(~0u, v, step));
+  if (WARPS == 1) return v;
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v;
+  __syncthreads();
+  v = part[0];
+#pragma unroll
+  for (int warp = 1; warp < WARPS; ++warp) v = Op::of(v, part[warp]);
+  return v;
+}
+
 extern "C" __global__ void __launch_bounds__(256)
     softmax(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
   wait_for_previous(breadcrumb);
@@ -83,12 +106,11 @@ extern "C" __global__ void __launch_bounds__(256)
   row_of(p, alive ? row : 0, x, y);
   float top = -__int_as_float(0x7f800000);
   for (i64 k = lane; alive && k < p.length; k += LANES) top = fmaxf(top, f32_of(x[k * p.x_step]));
-#pragma unroll
-  for (int step = LANES / 2; step; step /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, step));
+  __shared__ float tops[WARPS], sums[WARPS];
+  top = over_row<Larger>(top, tops);
   float sum = 0.f;
   for (i64 k = lane; alive && k < p.length; k += LANES) sum += expf(f32_of(x[k * p.x_step]) - top);
-#pragma unroll
-  for (int step = LANES / 2; step; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+  sum = over_row<Plus>(sum, sums);
   const float scale = LOG ? logf(sum) : 1.f / sum;
   for (i64 k = lane; alive && k < p.length; k += LANES) {
     const float v = f32_of(x[k * p.x_step]) - top;
