@@ -137,6 +137,18 @@ def _options(given: Mapping[str, Any]) -> Dict[str, Any]:
     }
 
 
+def _add_calibrator(options: Dict[str, Any], source: Any, given: Mapping[str, Any]) -> None:
+    from ._calibration import calibrator_of, take_sizes
+
+    inputs = _core.stated_inputs(source, os.fspath(given["external_root"]), given["lenient"])
+    spec = options["metadata"].get("tenon.preprocess")
+    if not options["profiles"]:
+        take_sizes(given["calibration"], inputs, options["shapes"], spec)
+    options["calibrator"] = calibrator_of(
+        given["calibration"], inputs, options["shapes"], spec, given["calibration_cache"], given["max_samples"]
+    )
+
+
 def build(
     model: Any,
     *,
@@ -209,15 +221,7 @@ def build(
     refuse_engine(source)
     options = _options(given)
     if calibration is not None or calibration_cache is not None:
-        from ._calibration import calibrator_of, take_sizes
-
-        inputs = _core.stated_inputs(source, os.fspath(external_root), lenient)
-        spec = options["metadata"].get("tenon.preprocess")
-        if not options["profiles"]:
-            take_sizes(calibration, inputs, options["shapes"], spec)
-        options["calibrator"] = calibrator_of(
-            calibration, inputs, options["shapes"], spec, calibration_cache, max_samples
-        )
+        _add_calibrator(options, source, given)
     return _with_progress(progress, options, lambda: _core.build(source, options))
 
 

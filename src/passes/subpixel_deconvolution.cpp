@@ -98,6 +98,26 @@ std::optional<std::array<Axis, 2>> axes_of(const ir::Graph& graph, const ir::Nod
   return axes;
 }
 
+/// Where sizes are not known the results of all phases are pixels of blocks; `deep`: the shape of the convolution.
+ir::ValueId of_free_sizes(ir::Graph& graph, const ir::Node& node, std::vector<ir::ValueId> inputs,
+                          const ir::Attributes& attributes, int64_t block, const ir::Shape& deep) {
+  const std::string name = graph.value(node.outputs[0]).name;
+  const DType type = graph.value(node.outputs[0]).dtype;
+  const ir::Shape whole = *shape_of(graph, node.outputs[0]);
+  const auto apply = [&](const char* op, const std::vector<ir::ValueId>& operands, const ir::Attributes& with,
+                         const ir::Shape& shape, const char* suffix) {
+    const ir::ValueId value = graph.apply(op, operands, with, node.origins, name + suffix);
+    graph.value(value).dtype = type, graph.value(value).shape = shape;
+    return value;
+  };
+  ir::Attributes blocks{{"blocksize", block}, {"layout", std::string("NHWC")}};
+  if (node.inputs.size() > 3 && node.inputs[3] != ir::no_value)
+    inputs.push_back(apply("SpaceToDepth", {node.inputs[3]}, blocks, deep, ".residual"));
+  const ir::ValueId product = apply("Conv", inputs, attributes, deep, ".phases");
+  blocks["mode"] = std::string("DCR");
+  return apply("DepthToSpace", {product}, blocks, whole, ".whole");
+}
+
 bool gather(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   const auto axes = axes_of(graph, node);
@@ -135,19 +155,9 @@ bool gather(ir::Graph& graph, ir::NodeId id) {
   std::vector<ir::ValueId> inputs{node.inputs[0], graph.add_constant(name + ".weights", made.weights),
                                   graph.add_constant(name + ".bias", made.bias)};
   const ir::Shape from = *shape_of(graph, node.inputs[0]);
-  const ir::Attributes blocks_of_pixels{
-      {"blocksize", rows.stride}, {"mode", std::string("DCR")}, {"layout", std::string("NHWC")}};
   if (!has_sizes(from) || !has_sizes(to)) {
     const ir::Shape deep{batch, from[1], from[2], ir::Dim(phases * results)};
-    if (is_added) {
-      ir::Attributes attributes_of_space = blocks_of_pixels;
-      attributes_of_space.erase("mode");
-      inputs.push_back(
-          known(graph.apply("SpaceToDepth", {node.inputs[3]}, attributes_of_space, {}, name + ".residual"), deep));
-    }
-    const ir::ValueId product = known(graph.apply("Conv", inputs, attributes, node.origins, name + ".phases"), deep);
-    replace(graph, id,
-            known(graph.apply("DepthToSpace", {product}, blocks_of_pixels, node.origins, name + ".whole"), to));
+    replace(graph, id, of_free_sizes(graph, node, std::move(inputs), attributes, rows.stride, deep));
     return true;
   }
   if (is_added) {  // what is added, in the order of the phases
