@@ -82,6 +82,14 @@ TEST(PackedForms, OfLittleAreTheFastest) {
       (Tactics{"winograd4", "winograd2"}));
 }
 
+/// Taps of all three are what the direct kernel packs: 2.4 MB instead of 9.4, 4.2 and those.
+TEST(PackedForms, OfTapsAreOneForAllKernels) {
+  EXPECT_EQ(chosen(plan_of({40, 10, 5}, 256), {{{"winograd4", 10000}, {"winograd4_taps", 10040}},
+                                               {{"winograd2", 90}, {"winograd2_taps", 95}},
+                                               {{"direct", 60}, {"winograd2", 80}}}),
+            (Tactics{"winograd4_taps", "winograd2_taps", "direct"}));
+}
+
 /// 151 MB of winograd4, 67 of winograd2.
 TEST(PackedForms, ThatNoCacheHoldsComeFromMemory) {
   const Times times{{"winograd4", 3000}, {"winograd2", 3300}, {"direct", 9000}};

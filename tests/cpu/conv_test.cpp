@@ -174,7 +174,7 @@ std::string describe(const Case& c, const char* tactic, Isa isa) {
 double limit_of(const std::string& tactic) {
   if (tactic.starts_with("bf16_") || tactic == "gemv_bf16") return 3e-2;
   if (tactic == "gemv_f16") return 4e-3;
-  return tactic == "winograd4" ? 1e-4 : 2e-5;
+  return tactic.starts_with("winograd4") ? 1e-4 : 2e-5;
 }
 
 int check(const Case& c) {

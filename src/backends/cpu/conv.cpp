@@ -225,6 +225,8 @@ backends::Kernel conv_kernel(int priority, const char* family) {
 constexpr const char* direct = "direct";
 constexpr const char* winograd4 = "winograd4";
 constexpr const char* winograd2 = "winograd2";
+constexpr const char* winograd4_taps = "winograd4_taps";
+constexpr const char* winograd2_taps = "winograd2_taps";
 constexpr const char* depthwise = "depthwise";
 constexpr const char* stem = "stem";
 constexpr const char* gemv = "gemv";
@@ -233,6 +235,8 @@ constexpr const char* bf16_tiles = "bf16_tiles";
 const backends::KernelRegistrar register_direct(conv_kernel<direct>(1, "direct"));
 const backends::KernelRegistrar register_winograd4(conv_kernel<winograd4>(3, "winograd"));
 const backends::KernelRegistrar register_winograd2(conv_kernel<winograd2>(2, "winograd"));
+const backends::KernelRegistrar register_winograd4_taps(conv_kernel<winograd4_taps>(1, "winograd"));
+const backends::KernelRegistrar register_winograd2_taps(conv_kernel<winograd2_taps>(1, "winograd"));
 const backends::KernelRegistrar register_depthwise(conv_kernel<depthwise>(4, "depthwise"));
 const backends::KernelRegistrar register_stem(conv_kernel<stem>(4, "stem"));
 const backends::KernelRegistrar register_gemv(conv_kernel<gemv>(0, "direct"));

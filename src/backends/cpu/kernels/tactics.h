@@ -16,5 +16,7 @@ ConvTactic bf16_tiles_tactic();  // for Isa::amx
 ConvTactic depthwise_tactic(Isa isa);
 ConvTactic winograd4_tactic(Isa isa);
 ConvTactic winograd2_tactic(Isa isa);
+ConvTactic winograd4_taps_tactic(Isa isa);  // of weights packed as the direct kernel's
+ConvTactic winograd2_taps_tactic(Isa isa);
 
 }  // namespace tenon::cpu

@@ -25,6 +25,10 @@ const WinogradOps& ops_of(Isa isa) {
   }
 }
 
+// Where a run transforms the weights: of fewer tiles that takes longer than what it saves (F(4 x 4) of 256 channels: 20
+// % for 25 tiles, 5 % for 100), and more transformed tiles of a whole map pass through the caches too slowly.
+constexpr int64_t kLeastTilesOfTaps = 16, kMostTileBytes = 4 << 20;
+
 constexpr double kG4[6][3] = {{1. / 4, 0, 0},
                               {-1. / 6, -1. / 6, -1. / 6},
                               {-1. / 6, 1. / 6, -1. / 6},
@@ -36,7 +40,10 @@ constexpr double kG2[4][3] = {{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}}
 /// Of all channels whole vectors; groups lie side by side as they are.
 int64_t depth_of(const ConvShape& s, int lanes) { return s.groups == 1 ? align_up(s.in_c, lanes) : s.in_c / s.groups; }
 
-void plan_blocks(WinogradPlan& plan, const WinogradOps& ops, int threads) {
+/// How weights are packed: transformed for all points, or as the nine taps that the direct kernel packs, too.
+enum class Form : uint8_t { points, taps };
+
+void plan_blocks(WinogradPlan& plan, const WinogradOps& ops, Form form, int threads) {
   const ConvShape& s = plan.shape;
   const int64_t points = int64_t{plan.m + 2} * (plan.m + 2);
   plan.tiles_h = ceil_div(s.out_h, plan.m);
@@ -44,9 +51,9 @@ void plan_blocks(WinogradPlan& plan, const WinogradOps& ops, int threads) {
   plan.tiles = s.batch * plan.tiles_h * plan.tiles_w;
   plan.channels = align_up(s.in_c, ops.lanes);
   plan.group_in = s.in_c / s.groups, plan.group_out = s.out_c / s.groups;
-  plan.depth = depth_of(s, ops.lanes);
+  plan.depth = form == Form::taps ? plan.group_in : depth_of(s, ops.lanes);
   plan.group_blocks = ceil_div(plan.group_out, ops.block), plan.blocks = plan.group_blocks * s.groups;
-  plan.by_channels = plan.blocks >= threads && s.out_c > s.batch * s.out_h * s.out_w;
+  plan.by_channels = form == Form::taps ? true : plan.blocks >= threads && s.out_c > s.batch * s.out_h * s.out_w;
   const int64_t mine = plan.by_channels ? plan.tiles : ceil_div(plan.tiles, threads);
   if (plan.by_channels) {
     plan.block_tiles = plan.tiles;
@@ -59,14 +66,16 @@ void plan_blocks(WinogradPlan& plan, const WinogradOps& ops, int threads) {
   plan.m_point = plan.block_tiles * ops.block + 16;
   plan.v_floats = set_apart(points * plan.v_point * 4) / 4;
   plan.m_floats = set_apart(points * plan.m_point * 4) / 4;
+  plan.u_floats = form == Form::taps ? set_apart((plan.m + 2) * plan.depth * ops.block * 4) / 4 : 0;
   plan.v_buffers = plan.by_channels ? 1 : threads;
 }
 
 class WinogradKernel final : public ConvKernel {
  public:
-  WinogradKernel(const WinogradOps& ops, int m, const ConvShape& shape, const Epilogue& epilogue, const float* packed,
-                 const float* bias, int threads)
+  WinogradKernel(const WinogradOps& ops, int m, Form form, const ConvShape& shape, const Epilogue& epilogue,
+                 const float* packed, const float* bias, int threads)
       : ops_(ops),
+        form_(form),
         bias_(padded_bias(bias, shape.groups, shape.out_c / shape.groups, ops.block)),
         zeros_(std::make_shared<AlignedFloats>(shape.in_c)) {
     plan_.epilogue = epilogue;
@@ -84,7 +93,7 @@ class WinogradKernel final : public ConvKernel {
 
   void refer_to(const GivenWeights& weights) override { plan_.weights = weights; }
   size_t workspace_bytes() const override {
-    return (plan_.v_buffers * plan_.v_floats + threads_ * plan_.m_floats) * sizeof(float);
+    return (plan_.v_buffers * plan_.v_floats + threads_ * (plan_.m_floats + plan_.u_floats)) * sizeof(float);
   }
   void run(const float* in, const float* residual, float* out, const Worker& worker) const override {
     ops_.run(plan_, in, residual, out, worker);
@@ -94,16 +103,28 @@ class WinogradKernel final : public ConvKernel {
   void fit(const ConvShape& shape, int threads) {
     plan_.shape = shape;
     threads_ = threads;
-    plan_blocks(plan_, ops_, threads);
+    plan_blocks(plan_, ops_, form_, threads);
   }
 
   const WinogradOps& ops_;
+  Form form_;
   int threads_ = 1;
   std::shared_ptr<const AlignedFloats> bias_, zeros_;
   WinogradPlan plan_{};
 };
 
+/// Beyond what all forms refuse. Each block of output channels is transformed once, by one worker.
 template <Isa kIsa, int kM>
+Reason refuses_taps(const ConvShape& s) {
+  if (s.in_c / s.groups % 4 != 0) return {Reason::not_multiple, "input channels", 4};
+  if (s.out_c < 2 * ops_of(kIsa).block) return {Reason::too_few, 2 * ops_of(kIsa).block, "output channels"};
+  const int64_t tiles = s.batch * ceil_div(s.out_h, kM) * ceil_div(s.out_w, kM);
+  if (tiles < kLeastTilesOfTaps) return {Reason::too_few, kLeastTilesOfTaps, "tiles"};
+  const int64_t bytes = int64_t{(kM + 2) * (kM + 2)} * s.in_c * tiles * 4;
+  return bytes > kMostTileBytes ? Reason(Reason::too_many, kMostTileBytes, "bytes of transformed inputs") : Reason();
+}
+
+template <Isa kIsa, int kM, Form kForm>
 Reason refuses(const ConvShape& s, const Epilogue&) {
   if (s.in_nchw) return {Reason::layout, "NHWC"};
   if (s.kernel_h != 3 || s.kernel_w != 3) return {Reason::window, "3x3"};
@@ -112,6 +133,8 @@ Reason refuses(const ConvShape& s, const Epilogue&) {
   // Four steps of depth are one, and a group has blocks of its own.
   if (s.groups != 1 && (s.in_c / s.groups % 4 != 0 || s.out_c / s.groups * 2 < ops_of(kIsa).block))
     return {Reason::group, "half a block of channels or more, in fours"};
+  if (kForm == Form::taps)
+    if (const Reason reason = refuses_taps<kIsa, kM>(s)) return reason;
   if (kM == 2) return {};
   const int64_t tiles = s.batch * ceil_div(s.out_h, kM) * ceil_div(s.out_w, kM);
   const int64_t bytes = int64_t{(kM + 2) * (kM + 2)} * s.in_c / s.groups * s.out_c * 4;
@@ -153,32 +176,39 @@ void pack(const ConvShape& s, const float* weights, float* packed) {
   }
 }
 
-template <Isa kIsa, int kM>
+template <Isa kIsa, int kM, Form kForm>
 std::unique_ptr<ConvKernel> make(const ConvShape& shape, const Epilogue& epilogue, const float* packed,
                                  const float* bias, int threads) {
-  return std::make_unique<WinogradKernel>(ops_of(kIsa), kM, shape, epilogue, packed, bias, threads);
+  return std::make_unique<WinogradKernel>(ops_of(kIsa), kM, kForm, shape, epilogue, packed, bias, threads);
 }
 
-template <int kM>
+template <Isa kIsa, int kM, Form kForm>
+ConvTactic tactic() {
+  if constexpr (kForm == Form::taps) {
+    const ConvTactic direct = direct_tactic(kIsa);
+    return {kM == 4 ? "winograd4_taps" : "winograd2_taps", refuses<kIsa, kM, kForm>, direct.packed_floats, direct.pack,
+            make<kIsa, kM, kForm>};
+  } else {
+    return {kM == 4 ? "winograd4" : "winograd2", refuses<kIsa, kM, kForm>, packed_floats<kIsa, kM>, pack<kIsa, kM>,
+            make<kIsa, kM, kForm>};
+  }
+}
+
+template <int kM, Form kForm>
 ConvTactic tactic_for(Isa isa) {
-  constexpr const char* name = kM == 4 ? "winograd4" : "winograd2";
   switch (vectors_of(isa)) {
-    case Isa::avx512:
-      return {name, refuses<Isa::avx512, kM>, packed_floats<Isa::avx512, kM>, pack<Isa::avx512, kM>,
-              make<Isa::avx512, kM>};
-    case Isa::avx2:
-      return {name, refuses<Isa::avx2, kM>, packed_floats<Isa::avx2, kM>, pack<Isa::avx2, kM>, make<Isa::avx2, kM>};
-    case Isa::fused:
-      return {name, refuses<Isa::fused, kM>, packed_floats<Isa::fused, kM>, pack<Isa::fused, kM>, make<Isa::fused, kM>};
-    default:
-      return {name, refuses<Isa::portable, kM>, packed_floats<Isa::portable, kM>, pack<Isa::portable, kM>,
-              make<Isa::portable, kM>};
+    case Isa::avx512: return tactic<Isa::avx512, kM, kForm>();
+    case Isa::avx2: return tactic<Isa::avx2, kM, kForm>();
+    case Isa::fused: return tactic<Isa::fused, kM, kForm>();
+    default: return tactic<Isa::portable, kM, kForm>();
   }
 }
 
 }  // namespace
 
-ConvTactic winograd4_tactic(Isa isa) { return tactic_for<4>(isa); }
-ConvTactic winograd2_tactic(Isa isa) { return tactic_for<2>(isa); }
+ConvTactic winograd4_tactic(Isa isa) { return tactic_for<4, Form::points>(isa); }
+ConvTactic winograd2_tactic(Isa isa) { return tactic_for<2, Form::points>(isa); }
+ConvTactic winograd4_taps_tactic(Isa isa) { return tactic_for<4, Form::taps>(isa); }
+ConvTactic winograd2_taps_tactic(Isa isa) { return tactic_for<2, Form::taps>(isa); }
 
 }  // namespace tenon::cpu

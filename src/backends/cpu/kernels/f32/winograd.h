@@ -11,7 +11,7 @@ struct WinogradPlan {
   ConvShape shape;
   Epilogue epilogue;
   int m;
-  const float* packed;              // [group][block of output channels][point][depth][block]
+  const float* packed;              // [group][block of output channels][point, or tap][depth][block]
   const float* bias;                // [group][whole blocks]
   GivenWeights weights;             // none: data is null
   const float* zeros;               // in_c zeros
@@ -24,6 +24,7 @@ struct WinogradPlan {
   int64_t block_tiles;  // tiles transformed and multiplied together
   int64_t v_point, m_point;    // floats from point to point of transformed inputs and of products
   int64_t v_floats, m_floats;  // one buffer of each
+  int64_t u_floats;            // of the panels of a row of points that a worker transforms; none: all are packed
   int v_buffers;
 };
 

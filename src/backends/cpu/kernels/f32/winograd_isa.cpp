@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/kernels/f32/winograd.h"
+
+#include <utility>
+
 #include "backends/cpu/kernels/f32/epilogue.h"
 #include "backends/cpu/kernels/f32/micro.h"
 
@@ -33,6 +36,15 @@ struct Transform<4> {
     o[2] = fma(set1(4.f), c, a);
     o[3] = add(fma(set1(8.f), d, b), v[5]);
   }
+  template <int kPoint>
+  static TENON_INLINE Vec weights(Vec w0, Vec w1, Vec w2) {
+    if constexpr (kPoint == 0) return mul(set1(1.f / 4), w0);
+    if constexpr (kPoint == 1) return mul(set1(-1.f / 6), add(add(w0, w2), w1));
+    if constexpr (kPoint == 2) return mul(set1(-1.f / 6), sub(add(w0, w2), w1));
+    if constexpr (kPoint == 3) return mul(set1(1.f / 24), fma(set1(4.f), w2, fma(set1(2.f), w1, w0)));
+    if constexpr (kPoint == 4) return mul(set1(1.f / 24), fma(set1(4.f), w2, fnma(set1(2.f), w1, w0)));
+    return w2;
+  }
 };
 
 template <>
@@ -46,6 +58,13 @@ struct Transform<2> {
   static TENON_INLINE void output(const Vec (&v)[4], Vec (&o)[2]) {
     o[0] = add(v[0], add(v[1], v[2]));
     o[1] = sub(sub(v[1], v[2]), v[3]);
+  }
+  template <int kPoint>
+  static TENON_INLINE Vec weights(Vec w0, Vec w1, Vec w2) {
+    if constexpr (kPoint == 0) return w0;
+    if constexpr (kPoint == 1) return mul(set1(.5f), add(add(w0, w2), w1));
+    if constexpr (kPoint == 2) return mul(set1(.5f), sub(add(w0, w2), w1));
+    return w2;
   }
 };
 
@@ -251,38 +270,89 @@ __attribute__((noinline)) void multiply_rows(const float* a, int64_t pitch, int6
   }
 }
 
+// The tiles of one point times its panel; `next`, if any, is the panel to fetch meanwhile.
+__attribute__((noinline)) void multiply_point(const WinogradPlan& plan, const float* v, float* products, int64_t tiles,
+                                              const float* panel, const float* next) {
+  const int64_t k = plan.depth, pitch = plan.channels, count = (tiles + kTilePixels - 1) / kTilePixels,
+                large = tiles % count;
+  const int small = static_cast<int>(tiles / count);
+  const int64_t panel_bytes = k * kBlock * static_cast<int64_t>(sizeof(float));
+  const char* const fetch = reinterpret_cast<const char*>(next);
+  // As in the direct kernel: a quarter of the next panel by each of the first four groups.
+  const int64_t fetching = !next ? 0 : count < 4 ? 1 : 4;
+  const auto run = [&]<int R>(int64_t first, int64_t begin, int64_t end) __attribute__((always_inline)) {
+    const float* a = v + first * pitch;
+    float* c = products + first * kBlock;
+    const int64_t middle = begin > fetching ? begin : end < fetching ? end : fetching;
+    if (fetching == 1) {
+      multiply_rows<R, 4>(a, pitch, k, middle - begin, panel, c, fetch);
+    } else if (fetching) {
+      multiply_rows<R, 1>(a, pitch, k, middle - begin, panel, c, fetch + begin * panel_bytes / 4);
+    }
+    const int64_t done = (middle - begin) * R;
+    multiply_rows<R, 0>(a + done * pitch, pitch, k, end - middle, panel, c + done * kBlock, nullptr);
+  };
+  if (large)
+    with_rows(
+        small + 1, [&]<int R>() __attribute__((always_inline)) { run.template operator()<R>(0, 0, large); });
+  with_rows(
+      small, [&]<int R>()
+                 __attribute__((always_inline)) { run.template operator()<R>(large * (small + 1), large, count); });
+}
+
 template <int kM>
 void multiply_block(const WinogradPlan& plan, const float* v, float* products, int64_t block, int64_t tiles) {
   constexpr int points = (kM + 2) * (kM + 2);
-  const int64_t k = plan.depth, pitch = plan.channels, count = (tiles + kTilePixels - 1) / kTilePixels,
-                large = tiles % count;
   v += block / plan.group_blocks * plan.group_in;
-  const int small = static_cast<int>(tiles / count);
-  const float* panel = plan.packed + block * points * k * kBlock;
-  const int64_t panel_bytes = k * kBlock * static_cast<int64_t>(sizeof(float));
-  // As in the direct kernel: a quarter of the next panel by each of the first four groups.
-  const int64_t fetching = count < 4 ? 1 : 4;
-  for (int p = 0; p < points; ++p, panel += k * kBlock) {
-    const char* const next = reinterpret_cast<const char*>(panel) + panel_bytes;
-    const auto run = [&]<int R>(int64_t first, int64_t begin, int64_t end) __attribute__((always_inline)) {
-      const float* a = v + p * plan.v_point + first * pitch;
-      float* c = products + p * plan.m_point + first * kBlock;
-      const int64_t middle = begin > fetching ? begin : end < fetching ? end : fetching;
-      if (fetching == 1) {
-        multiply_rows<R, 4>(a, pitch, k, middle - begin, panel, c, next);
-      } else {
-        multiply_rows<R, 1>(a, pitch, k, middle - begin, panel, c, next + begin * panel_bytes / 4);
-      }
-      const int64_t done = (middle - begin) * R;
-      multiply_rows<R, 0>(a + done * pitch, pitch, k, end - middle, panel, c + done * kBlock, nullptr);
-    };
-    if (large)
-      with_rows(
-          small + 1, [&]<int R>() __attribute__((always_inline)) { run.template operator()<R>(0, 0, large); });
-    with_rows(
-        small, [&]<int R>()
-                   __attribute__((always_inline)) { run.template operator()<R>(large * (small + 1), large, count); });
+  const int64_t panel_floats = plan.depth * kBlock;
+  const float* panel = plan.packed + block * points * panel_floats;
+  for (int p = 0; p < points; ++p, panel += panel_floats)
+    multiply_point(plan, v + p * plan.v_point, products + p * plan.m_point, tiles, panel, panel + panel_floats);
+}
+
+// Panels of the points of one row, of the nine taps of a block of output channels.
+template <int kM, int kRow>
+__attribute__((noinline)) void transform_weights(const float* taps, int64_t panel_floats, float* panels) {
+  using Of = Transform<kM>;
+  for (int64_t i = 0; i < panel_floats; i += kLanes) {
+    Vec w[3];
+    TENON_UNROLL
+    for (int x = 0; x < 3; ++x) {
+      const auto tap = [&](int y) __attribute__((always_inline)) {
+        return load(taps + i + (y * 3 + x) * panel_floats);
+      };
+      w[x] = kRow == 0        ? Of::template weights<kRow>(tap(0), zero(), zero())
+             : kRow == kM + 1 ? tap(2)
+                              : Of::template weights<kRow>(tap(0), tap(1), tap(2));
+    }
+    [&]<int... kPoints>(std::integer_sequence<int, kPoints...>) __attribute__((always_inline)) {
+      (store(panels + i + kPoints * panel_floats, Of::template weights<kPoints>(w[0], w[1], w[2])), ...);
+    }
+    (std::make_integer_sequence<int, kM + 2>());
   }
+}
+
+// multiply_block() by weights that are transformed here, a row of points at a time.
+template <int kM>
+void multiply_taps(const WinogradPlan& plan, const float* v, float* products, float* panels, int64_t block,
+                   bool is_last) {
+  constexpr int t = kM + 2, points = t * t;
+  const int64_t panel_floats = plan.depth * kBlock;
+  v += block / plan.group_blocks * plan.group_in;
+  const float* const taps = plan.packed + block * 9 * panel_floats;
+  const auto row = [&]<int kRow>() __attribute__((always_inline)) {
+    transform_weights<kM, kRow>(taps, panel_floats, panels);
+    for (int x = 0; x < t; ++x) {
+      const int p = kRow * t + x, tap = p - (points - 9);
+      const float* const next = tap >= 0 && !is_last ? taps + (9 + tap) * panel_floats : nullptr;
+      multiply_point(plan, v + p * plan.v_point, products + p * plan.m_point, plan.tiles, panels + x * panel_floats,
+                     next);
+    }
+  };
+  [&]<int... kRows>(std::integer_sequence<int, kRows...>) __attribute__((always_inline)) {
+    (row.template operator()<kRows>(), ...);
+  }
+  (std::make_integer_sequence<int, t>());
 }
 
 template <int kM>
@@ -290,14 +360,18 @@ void run_tiles(const WinogradPlan& plan, const float* in, const float* residual,
   const Epilogue e = normalised(plan.epilogue);
   if (e.residual == Residual::none) residual = nullptr;
   float* const floats = reinterpret_cast<float*>(w.workspace);
-  float* const products = floats + plan.v_buffers * plan.v_floats + w.id * plan.m_floats;
+  float* const products = floats + plan.v_buffers * plan.v_floats + w.id * (plan.m_floats + plan.u_floats);
   const int64_t t0 = plan.tiles * w.id / w.count, t1 = plan.tiles * (w.id + 1) / w.count;
   if (plan.by_channels) {
     for (int64_t t = t0; t < t1; ++t) transform_tile<kM>(plan, in, t, floats + t * plan.channels);
     if (w.count > 1) w.barrier(w.thread_pool);
     const int64_t n0 = plan.blocks * w.id / w.count, n1 = plan.blocks * (w.id + 1) / w.count;
     for (int64_t n = n0; n < n1; ++n) {
-      multiply_block<kM>(plan, floats, products, n, plan.tiles);
+      if (plan.u_floats) {
+        multiply_taps<kM>(plan, floats, products, products + plan.m_floats, n, n + 1 == n1);
+      } else {
+        multiply_block<kM>(plan, floats, products, n, plan.tiles);
+      }
       transform_outputs<kM>(plan, e, products, n, 0, plan.tiles, in, residual, out);
     }
     return;
