@@ -57,13 +57,29 @@ Slots slots_of(const Problem& problem) {
   return problem.node->has("cell") ? Slots{true, 1, 3, 4} : Slots{false, 2, 5, 6};
 }
 
-/// Four of an LSTM, three of a GRU.
+/// Four of an LSTM, three of a GRU, one of an RNN.
 int64_t gates_of(const Problem& problem) {
   const Dims& back = problem.inputs[slots_of(problem).back].dims;
   return back[2] ? back[1] / back[2] : 0;
 }
 
-/// LSTM and GRU with their usual activations: the inputs of all steps in one product, then a product for each step.
+/// What an RNN may apply in a direction.
+std::optional<expr::Id> curve_named(const std::string& name) {
+  if (name == "Tanh") return expr::Id::Tanh;
+  if (name == "Relu") return expr::Id::Relu;
+  if (name == "Sigmoid") return expr::Id::Sigmoid;
+  return std::nullopt;
+}
+
+/// The activations of an LSTM, a GRU or an RNN, as the node names them.
+std::vector<std::string> activations_of(const Problem& problem) {
+  if (!problem.node->has("activations")) return {};
+  const auto* names = std::get_if<std::vector<std::string>>(&problem.node->attributes.at("activations"));
+  return names ? *names : std::vector<std::string>();
+}
+
+/// LSTM and GRU with their usual activations, and RNN: the inputs of all steps in one product, then a product for each
+/// step.
 class RecurrentStep : public backends::Step {
  public:
   explicit RecurrentStep(const Problem& problem)
@@ -76,6 +92,9 @@ class RecurrentStep : public backends::Step {
     sequence_ = x[0], batch_ = x[1], hidden_ = r[2], directions_ = r[0];
     reverse_ = problem.node->text("direction", "forward") == "reverse";
     initial_h_ = present(problem, slots_.first), initial_c_ = gates_ == 4 && present(problem, slots_.first_cell);
+    const std::vector<std::string> names = activations_of(problem);
+    for (int64_t d = 0; gates_ == 1 && d < directions_; ++d)
+      curves_.push_back(names.empty() ? expr::Id::Tanh : *curve_named(names[d]));
     const int64_t rows = gates_ * hidden_, input = x[2];
     const float* weights = problem.inputs[slots_.back].constant.data<float>();
     for (int64_t d = 0; d < directions_; ++d) {
@@ -87,7 +106,7 @@ class RecurrentStep : public backends::Step {
         std::copy_n(b, rows, in_bias.begin());
         std::copy_n(b + rows, rows, back_bias.begin());
       }
-      const int64_t first = gates_ == 4 ? rows : 2 * hidden_;  // gates that take the state as it is
+      const int64_t first = gates_ == 3 ? 2 * hidden_ : rows;  // gates that take the state as it is
       if (!slots_.projected)
         in_.emplace_back(sequence_ * batch_, input, rows, rows,
                          problem.inputs[1].constant.data<float>() + d * rows * input, in_bias, problem);
@@ -165,6 +184,7 @@ class RecurrentStep : public backends::Step {
         float* y = outputs[0] ? reinterpret_cast<float*>(outputs[0]) + (t * directions_ + d) * state : nullptr;
         each_row([&](int64_t n, int64_t at, int64_t count) {
           if (gates_ == 4) lstm(from + n * pitch, gates + n * rows, h + at, c + at, begin, count);
+          else if (gates_ == 1) rnn(curves_[d], from + n * pitch, gates + n * rows, h + at, begin, count);
           else gru(from + n * pitch, gates + n * rows, h + at, begin, count);
           if (y) std::copy_n(h + at, count, y + at);
         });
@@ -202,6 +222,10 @@ class RecurrentStep : public backends::Step {
     curve(expr::Id::Tanh, h, c, count);
     ops_.binary(expr::Id::Mul, h, h, 1, g[1], 1, count);
   }
+  void rnn(expr::Id act, const float* in, float* gates, float* h, int64_t first, int64_t count) const {
+    add(gates + first, in + first, count);
+    curve(act, h, gates + first, count);
+  }
   /// The reset gate, and the state under it.
   void mask(const float* in, float* gates, const float* h, float* masked, int64_t first, int64_t count) const {
     float* r = gates + hidden_ + first;
@@ -232,6 +256,7 @@ class RecurrentStep : public backends::Step {
   int64_t sequence_ = 0, batch_ = 0, hidden_ = 0, directions_ = 0;
   size_t kernel_bytes_ = 0, outputs_;
   std::vector<Product> in_, back_, candidate_;
+  std::vector<expr::Id> curves_;  // of an RNN, by direction
   const RowOps& ops_;
 };
 
@@ -246,12 +271,18 @@ Reason refuses(const Problem& problem) {
   if (present(problem, 7)) return {Reason::wanted, "peepholes"};
   if (node.integer("layout", 0) || node.integer("input_forget", 0) || node.real("clip", 0) != 0)
     return {Reason::attribute, "layout, input_forget and clip", "0"};
-  if (node.has("activations")) {
-    const auto* names = std::get_if<std::vector<std::string>>(&node.attributes.at("activations"));
-    const std::vector<std::string> usual = gates_of(problem) == 4 ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
-                                                                  : std::vector<std::string>{"Sigmoid", "Tanh"};
-    for (size_t at = 0; names && at < names->size(); ++at)
-      if ((*names)[at] != usual[at % usual.size()]) return {Reason::activation, "the standard's own"};
+  const int64_t gates = gates_of(problem);
+  const std::vector<std::string> names = activations_of(problem);
+  if (gates == 1) {
+    for (const std::string& name : names)
+      if (!curve_named(name)) return {Reason::activation, "Tanh, Relu or Sigmoid"};
+    if (!names.empty() && static_cast<int64_t>(names.size()) < problem.inputs[2].dims[0])
+      return {Reason::activation, "one for each direction"};
+  } else {
+    const std::vector<std::string> usual =
+        gates == 4 ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"} : std::vector<std::string>{"Sigmoid", "Tanh"};
+    for (size_t at = 0; at < names.size(); ++at)
+      if (names[at] != usual[at % usual.size()]) return {Reason::activation, "the standard's own"};
   }
   if (problem.inputs[0].dims.elements() == 0 || problem.inputs[2].dims.elements() == 0) return Reason::empty;
   return {};
@@ -264,7 +295,7 @@ Reason refuses_steps(const Problem& problem) {
   if (!problem.inputs[1].constant || (present(problem, 2) && !problem.inputs[2].constant))
     return {Reason::not_constant, "the weights"};
   if (problem.inputs[0].dims.elements() == 0 || problem.inputs[1].dims.elements() == 0) return Reason::empty;
-  return gates_of(problem) < 3 ? Reason(Reason::attribute, "cell", "LSTM or GRU") : Reason();
+  return {};
 }
 
 std::unique_ptr<backends::Step> make(const Problem& problem) {
@@ -275,6 +306,7 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
 
 const backends::KernelRegistrar lstm({"LSTM", "steps", 1, refuses_any<refuses>, make_any<make>, "direct"});
 const backends::KernelRegistrar gru({"GRU", "steps", 1, refuses_any<refuses>, make_any<make>, "direct"});
+const backends::KernelRegistrar rnn({"RNN", "steps", 1, refuses_any<refuses>, make_any<make>, "direct"});
 const backends::KernelRegistrar steps({"tenon:Recurrence", "steps", 1, refuses_any<refuses_steps>, make_any<make>,
                                        "direct"});
 
