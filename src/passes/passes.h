@@ -35,6 +35,7 @@ bool recognise_lp_norm(ir::Graph& graph);
 bool recognise_rotary(ir::Graph& graph);
 bool cancel_transpose_reshape(ir::Graph& graph);
 bool lower_einsum(ir::Graph& graph);
+bool lower_fourier(ir::Graph& graph);
 bool lower_attention(ir::Graph& graph);
 bool split_axes_first(ir::Graph& graph);
 bool keep_rows(ir::Graph& graph);

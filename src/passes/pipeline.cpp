@@ -45,6 +45,7 @@ const std::vector<Pass>& pipeline() {
       {"cut_parts", "slices the parts of a Concat instead of the whole", cut_parts},
       {"unstack_sums", "adds tensors instead of stacking them for a sum", unstack_sums},
       {"lower_einsum", "turns sums over shared labels into matrix multiplications", lower_einsum},
+      {"lower_fourier", "turns Fourier transforms into matrix multiplications and convolutions", lower_fourier},
       {"lower_attention", "spells out attention, as kernels and passes know its parts", lower_attention},
       // Linear steps beside a convolution become part of its weights. Padding goes first, as it stands before the
       // convolution.
