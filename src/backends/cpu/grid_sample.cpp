@@ -20,18 +20,20 @@ struct Pair {
   float weight[2];
 };
 
-/// Linear samples of two axes: the neighbours of a point once, then all channels.
+/// Linear samples of two axes: the neighbours of a point once, then all channels. Points are of f32 or f64.
+template <class Real>
 class LinearStep : public backends::Step {
  public:
   explicit LinearStep(const Problem& problem)
-      : x_(problem.inputs[0].dims), y_(problem.outputs[0].dims),
+      : x_(problem.inputs[0].dims),
+        y_(problem.outputs[0].dims),
         corners_(problem.node->integer("align_corners", 0) != 0) {
     const std::string padding = problem.node->text("padding_mode", "zeros");
     padding_ = padding == "border" ? Padding::border : padding == "reflection" ? Padding::reflection : Padding::zeros;
   }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
-    const auto* grid = reinterpret_cast<const float*>(inputs[1]);
+    const auto* grid = reinterpret_cast<const Real*>(inputs[1]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
     const int64_t channels = x_[1], in = x_[2] * x_[3], out = y_[2] * y_[3];
     int64_t begin, end;
@@ -51,21 +53,21 @@ class LinearStep : public backends::Step {
 
  private:
   /// Folds a coordinate into [low, high] by reflections at both ends.
-  static float reflected(float x, float low, float high) {
-    const float range = high - low;
+  static Real reflected(Real x, Real low, Real high) {
+    const Real range = high - low;
     if (range <= 0) return low;
-    const float away = std::fabs(x - low), turns = std::floor(away / range), rest = away - turns * range;
-    return std::fmod(turns, 2.f) == 0 ? low + rest : high - rest;
+    const Real away = std::fabs(x - low), turns = std::floor(away / range), rest = away - turns * range;
+    return std::fmod(turns, Real(2)) == 0 ? low + rest : high - rest;
   }
-  Pair neighbours(float normal, int64_t size) const {
-    const auto count = static_cast<float>(size), last = count - 1;
-    float x = corners_ ? (normal + 1) * 0.5f * last : ((normal + 1) * count - 1) * 0.5f;
-    if (!std::isfinite(x)) x = -1e9f;
-    if (padding_ == Padding::reflection)
-      x = corners_ ? reflected(x, 0, last) : reflected(x, -0.5f, last + 0.5f);
-    if (padding_ != Padding::zeros) x = std::min(std::max(x, 0.f), last);
+  Pair neighbours(Real normal, int64_t size) const {
+    const auto count = static_cast<Real>(size), last = count - 1, half = Real(0.5);
+    Real x = corners_ ? (normal + 1) * half * last : ((normal + 1) * count - 1) * half;
+    if (!std::isfinite(x)) x = Real(-1e9);
+    if (padding_ == Padding::reflection) x = corners_ ? reflected(x, 0, last) : reflected(x, -half, last + half);
+    if (padding_ != Padding::zeros) x = std::min(std::max(x, Real(0)), last);
     else if (!(x > -1 && x < count)) return {{0, 0}, {0, 0}};
-    const float base = std::floor(x), t = x - base;
+    const Real base = std::floor(x);
+    const auto t = static_cast<float>(x - base);
     const auto first = static_cast<int64_t>(base);
     Pair pair{{first, first + 1}, {1 - t, t}};
     if (first < 0) pair.at[0] = 0, pair.weight[0] = 0;
@@ -80,13 +82,17 @@ class LinearStep : public backends::Step {
 
 Reason refuses(const Problem& problem) {
   const Operand &x = problem.inputs[0], &grid = problem.inputs[1];
-  if (x.dtype != DType::f32 || grid.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (x.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (grid.dtype != DType::f32 && grid.dtype != DType::f64) return {Reason::element_type, "the grid", "f32 or f64"};
   if (x.dims.rank() != 4) return {Reason::shape, "the input", "two spatial axes"};
   const std::string mode = problem.node->text("mode", "linear");
   if (mode != "linear" && mode != "bilinear") return {Reason::attribute, "mode", "linear"};
   return x.dims.elements() == 0 || problem.outputs[0].dims.elements() == 0 ? Reason(Reason::empty) : Reason();
 }
-std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<LinearStep>(problem); }
+std::unique_ptr<backends::Step> make(const Problem& problem) {
+  if (problem.inputs[1].dtype == DType::f64) return std::make_unique<LinearStep<double>>(problem);
+  return std::make_unique<LinearStep<float>>(problem);
+}
 
 const backends::KernelRegistrar registered({"GridSample", "linear", 1, refuses_any<refuses>, make_any<make>});
 
