@@ -88,26 +88,38 @@ class Program {
   bool is_inner(ir::ValueId input, ir::NodeId reader) const {
     const ir::NodeId maker = graph_.value(input).producer;
     if (maker == ir::no_node || !fits(graph_, graph_.node(maker), bytes_)) return false;
-    if (started_ >= most_steps || inputs_.size() + 2 >= most_inputs) return false;
+    if (started_ >= most_steps || inputs_.size() + 2 >= most_inputs ||
+        inputs_.size() + awaited_ + operands_of(graph_.node(maker)) > most_inputs)
+      return false;
     if (bytes_ && reads_bytes(graph_, graph_.node(maker))) return graph_.value(input).shape->size() <= shape_.size();
     const bool is_shared = graph_.only_user(input) != reader ||
                            (reader != root_ && graph_.only_user(graph_.node(reader).outputs[0]) == ir::no_node);
     return !is_shared && *graph_.value(input).shape == shape_;
   }
 
+  size_t operands_of(const ir::Node& node) const {
+    return static_cast<size_t>(std::count_if(node.inputs.begin(), node.inputs.end(), [&](ir::ValueId input) {
+      return input != ir::no_value && !is_literal(input);
+    }));
+  }
+
   /// Producers stand before consumers in nodes_.
   void collect(ir::NodeId id) {
     ++started_;
     const ir::Node& node = graph_.node(id);
+    size_t left = operands_of(node);
+    awaited_ += left;
     const bool scales = node.op == "QuantizeLinear" || node.op == "DequantizeLinear";
     for (ir::ValueId input : node.inputs) {
       if (input == ir::no_value || is_literal(input)) continue;
+      --awaited_, --left;
       const ir::NodeId maker = graph_.value(input).producer;
       if (std::find(nodes_.begin(), nodes_.end(), maker) != nodes_.end()) continue;
       if (is_inner(input, id)) collect(maker);
       else if (std::find(inputs_.begin(), inputs_.end(), input) == inputs_.end()) inputs_.push_back(input);
       if (scales) break;
     }
+    awaited_ -= left;
     nodes_.push_back(id);
   }
 
@@ -156,6 +168,7 @@ class Program {
   bool bytes_;
   ir::Shape shape_;
   size_t started_ = 0;
+  size_t awaited_ = 0;  // operands of nodes that were begun, to be looked at
   std::vector<ir::NodeId> nodes_;
   std::vector<ir::ValueId> inputs_;
   std::map<ir::ValueId, std::string> registers_;
