@@ -39,6 +39,55 @@ std::string rows_around(const std::string& term, const std::string& output, cons
   return rows.substr(0, count);
 }
 
+/// Labels of a product, in the output's order, so that its last transpose is often none.
+struct Labels {
+  std::string batch, rows, columns, sum;
+};
+
+std::optional<Labels> labels_of(const std::string (&terms)[2], const std::string& output) {
+  Labels labels;
+  for (char label : output)
+    (has(terms[0], label) && has(terms[1], label) ? labels.batch
+     : has(terms[0], label)                       ? labels.rows
+                                                  : labels.columns) += label;
+  for (char label : terms[0])
+    if (!has(output, label)) labels.sum += label;
+  if (labels.sum.empty()) return std::nullopt;
+  for (char label : labels.sum)
+    if (!has(terms[1], label)) return std::nullopt;
+  for (char label : terms[1])
+    if (!has(output, label) && !has(terms[0], label)) return std::nullopt;
+  for (char label : labels.columns)
+    if (!has(terms[1], label)) return std::nullopt;
+  return labels;
+}
+
+ir::ValueId ordered(ir::Graph& graph, const ir::Node& node, ir::ValueId value, const std::string& from,
+                    const std::string& to) {
+  if (from == to) return value;
+  std::vector<int64_t> perm;
+  for (char label : to) perm.push_back(static_cast<int64_t>(from.find(label)));
+  return graph.apply("Transpose", {value}, {{"perm", perm}}, node.origins, graph.value(node.outputs[0]).name);
+}
+
+/// Of sizes that only a run knows, where no axes are to be joined.
+bool lower_unsized(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  if (node.op != "Einsum" || node.inputs.size() != 2 || graph.value(node.outputs[0]).dtype != DType::f32) return false;
+  std::string terms[2], output;
+  if (!read_equation(node.text("equation", ""), terms, output)) return false;
+  for (size_t k = 0; k < 2; ++k)
+    if (rank_of(graph, node.inputs[k]) != terms[k].size()) return false;
+  const auto labels = labels_of(terms, output);
+  if (!labels || labels->rows.size() != 1 || labels->columns.size() != 1 || labels->sum.size() != 1) return false;
+  const auto& [batch, rows, columns, sum] = *labels;
+  const ir::ValueId a = ordered(graph, node, node.inputs[0], terms[0], batch + rows + sum);
+  const ir::ValueId b = ordered(graph, node, node.inputs[1], terms[1], batch + sum + columns);
+  const ir::ValueId product = graph.apply("MatMul", {a, b}, {}, node.origins, graph.value(node.outputs[0]).name);
+  replace(graph, id, ordered(graph, node, product, batch + rows + columns, output));
+  return true;
+}
+
 /// A sum over shared labels is a batched product: operands as [batch, rows, sum] and [batch, sum, columns].
 bool lower_einsum_at(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
@@ -58,19 +107,9 @@ bool lower_einsum_at(ir::Graph& graph, ir::NodeId id) {
       size_of_label[label] = (*shape)[axis].value();
     }
   }
-  // Batch, rows and columns in the output's order, so that its last transpose is often none.
-  std::string batch, rows, columns, sum;
-  for (char label : output)
-    (has(terms[0], label) && has(terms[1], label) ? batch : has(terms[0], label) ? rows : columns) += label;
-  for (char label : terms[0])
-    if (!has(output, label)) sum += label;
-  if (sum.empty()) return false;
-  for (char label : sum)
-    if (!has(terms[1], label)) return false;
-  for (char label : terms[1])
-    if (!has(output, label) && !has(terms[0], label)) return false;
-  for (char label : columns)
-    if (!has(terms[1], label)) return false;
+  const auto labels = labels_of(terms, output);
+  if (!labels) return false;
+  auto [batch, rows, columns, sum] = *labels;
 
   const std::string name = graph.value(node.outputs[0]).name;
   const auto product = [&](const std::string& labels) {
@@ -81,32 +120,26 @@ bool lower_einsum_at(ir::Graph& graph, ir::NodeId id) {
   const auto reshaped = [&](ir::ValueId value, const std::vector<int64_t>& sizes) {
     return graph.apply("Reshape", {value, constant(graph, name + ".shape", sizes)}, {}, node.origins, name);
   };
-  const auto ordered = [&](ir::ValueId value, const std::string& from, const std::string& to) {
-    if (from == to) return value;
-    std::vector<int64_t> perm;
-    for (char label : to) perm.push_back(static_cast<int64_t>(from.find(label)));
-    return graph.apply("Transpose", {value}, {{"perm", perm}}, node.origins, name);
-  };
   std::string outer = rows_around(terms[0], output, batch, rows, sum);
   if (product(rows.substr(outer.size())) < least_rows) outer.clear();
   rows.erase(0, outer.size());
   std::vector<int64_t> of_rows{product(batch), product(rows), product(sum)};
   if (!outer.empty()) of_rows.insert(of_rows.begin(), product(outer));
-  const ir::ValueId a = reshaped(ordered(node.inputs[0], terms[0], outer + batch + rows + sum), of_rows);
-  const ir::ValueId b = reshaped(ordered(node.inputs[1], terms[1], batch + sum + columns),
+  const ir::ValueId a = reshaped(ordered(graph, node, node.inputs[0], terms[0], outer + batch + rows + sum), of_rows);
+  const ir::ValueId b = reshaped(ordered(graph, node, node.inputs[1], terms[1], batch + sum + columns),
                                  {product(batch), product(sum), product(columns)});
   ir::ValueId result = graph.apply("MatMul", {a, b}, {}, node.origins, name);
   const std::string natural = outer + batch + rows + columns;
   std::vector<int64_t> sizes;
   for (char label : natural) sizes.push_back(size_of_label[static_cast<unsigned char>(label)]);
-  replace(graph, id, ordered(reshaped(result, sizes), natural, output));
+  replace(graph, id, ordered(graph, node, reshaped(result, sizes), natural, output));
   return true;
 }
 
 }  // namespace
 
 bool lower_einsum(ir::Graph& graph) {
-  return each_node(graph, [&](ir::NodeId id) { return lower_einsum_at(graph, id); });
+  return each_node(graph, [&](ir::NodeId id) { return lower_einsum_at(graph, id) || lower_unsized(graph, id); });
 }
 
 }  // namespace tenon::passes
