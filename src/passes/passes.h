@@ -36,6 +36,7 @@ bool recognise_rotary(ir::Graph& graph);
 bool cancel_transpose_reshape(ir::Graph& graph);
 bool lower_einsum(ir::Graph& graph);
 bool lower_fourier(ir::Graph& graph);
+bool lower_log_sum_exp(ir::Graph& graph);
 bool lower_attention(ir::Graph& graph);
 bool split_axes_first(ir::Graph& graph);
 bool keep_rows(ir::Graph& graph);

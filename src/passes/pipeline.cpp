@@ -125,7 +125,8 @@ const std::vector<Pass>& for_host() {
        products_before_resize},
       {"compose_products", "joins two products by constant weights where one takes fewer steps", compose_products},
       {"transpose_before_resize", "transposes maps before they grow", transpose_before_resize},
-      {"fuse_resized", "joins the sums that the first of these makes", fuse_elementwise},
+      {"lower_log_sum_exp", "spells out logarithms of sums of exponentials", lower_log_sum_exp},
+      {"fuse_resized", "joins what these leave", fuse_elementwise},
       {"weights_to_16_bits", "keeps weights that 16 bits hold exactly in 16 bits", weights_to_16_bits},
   };
   return list;
