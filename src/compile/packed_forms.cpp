@@ -12,11 +12,11 @@ namespace {
 
 using backends::WeightCache;
 
-constexpr double most_slower = 0.005;              // of the time of steps that were timed, for all memory that is saved
+constexpr double most_slower = 0.008;              // of the time of steps that were timed, for all memory that is saved
 constexpr int64_t least_saved = int64_t{1} << 20;  // bytes, for a change
 constexpr int64_t cached = int64_t{32} << 20;      // of weights that may stay in a cache from run to run
-constexpr double from_memory = 50e3;               // bytes, for each microsecond that a thread waits for them: kernels
-                                                   // of 2 to 17 MB of weights took 7 to 12 us/MB longer on two threads
+constexpr double from_memory = 150e3;              // bytes, for each microsecond that a thread waits for them: in large
+                                                   // pages, 2 to 5 us/MB on two threads
 
 /// A tactic of a key, and what it packs in the steps of that key, in order.
 struct Option {
