@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax of rows that lie along four axes. ELEMENT: type; LOG: the logarithm; LANES lanes share a row.
-// PIECES 0: rows are read three times, an element at a time, by up to the whole block. Else INNER rows side by side, a power of two, are LENGTH *
-// INNER elements in one piece, which LANES lanes hold in PIECES vectors of VEC elements each.
+// PIECES 0: rows are read three times, an element at a time, by up to the whole block. Else INNER rows side by side, a
+// power of two, are LENGTH * INNER elements in one piece; LANES lanes hold them in PIECES vectors of VEC elements each.
 typedef ELEMENT T;
 #include "softmax_params.h"
 typedef tenon::cuda::SoftmaxParams Params;
