@@ -160,7 +160,7 @@ bool to_row_scatter(ir::Graph& graph, ir::NodeId id) {
 bool to_transpose(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   const bool to_space = node.op == "DepthToSpace";
-  if (!to_space && node.op != "SpaceToDepth") return false;
+  if ((!to_space && node.op != "SpaceToDepth") || node.text("layout", "NCHW") != "NCHW") return false;
   const ir::Shape *from = shape_of(graph, node.inputs[0]), *to = shape_of(graph, node.outputs[0]);
   if (!from || !to || from->size() != 4 || to->size() != 4) return false;
   const ir::Dim block(node.integer("blocksize", 1));

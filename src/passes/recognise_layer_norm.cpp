@@ -172,6 +172,7 @@ class NormMatcher {
   bool is_variance(ir::ValueId id) {
     const ir::ValueId value = positive(behind_ones(graph_, id));
     const ir::Node* mean = mean_at(value);
+    norm_.centred = false;  // what another attempt saw
     norm_.summed = !mean;
     if (!mean) mean = made_by(graph_, value, "ReduceSum");
     if (note(mean)) {
