@@ -11,8 +11,9 @@ namespace {
 /// the largest float, from which infinities differ as they should.
 bool lower_at(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
+  if (node.op != "ReduceLogSumExp") return false;
   const ir::Shape *from = shape_of(graph, node.inputs[0]), *to = shape_of(graph, node.outputs[0]);
-  if (node.op != "ReduceLogSumExp" || !from || !to || graph.value(node.inputs[0]).dtype != DType::f32) return false;
+  if (!from || !to || graph.value(node.inputs[0]).dtype != DType::f32) return false;
   const auto axes = node.inputs.size() > 1 && node.inputs[1] != ir::no_value ? integers(graph, node.inputs[1])
                                                                              : std::optional<std::vector<int64_t>>();
   if (!axes || axes->empty()) return false;
