@@ -250,8 +250,13 @@ struct Layouter {
     return dims.rank() == 0 || dims.back() <= 1 || strides.back() == 1;
   }
 
+  /// Whether elements lie at the same places; how far those of an axis of one element would lie apart says nothing.
   bool same(const Place& a, const Place& b) const {
-    return a.storage >= 0 && a.storage == b.storage && a.offset == b.offset && a.strides == b.strides;
+    if (a.storage < 0 || a.storage != b.storage || a.offset != b.offset) return false;
+    if (!(a.dims == b.dims)) return a.strides == b.strides;
+    for (size_t axis = 0; axis < a.dims.rank(); ++axis)
+      if (a.dims[axis] != 1 && a.strides[axis] != b.strides[axis]) return false;
+    return true;
   }
 
   std::optional<Place> view_of_slice(const ir::Node& node) const {

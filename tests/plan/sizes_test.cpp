@@ -192,6 +192,23 @@ output %ba as "ba"
   EXPECT_EQ(place("ab").strides.str(), place("abc").strides.str());
 }
 
+/// As the patches of a vision transformer do: the axis of one image has another stride in the whole than in the part.
+TEST(Layout, WritesAReshapedPartOfAConcatInPlace) {
+  ir::Graph graph = ir::parse(R"(graph "g"
+input %x : f32[1,2,2,4]
+input %token : f32[1,1,4]
+const %sizes : i64[3] = {1, 4, 4}
+%a : f32[1,2,2,4] = Relu(%x)
+%b : f32[1,4,4] = Reshape(%a, %sizes)
+%all : f32[1,5,4] = Concat(%token, %b) {axis=1}
+%y : f32[1,5,4] = Relu(%all)
+output %y as "y"
+)");
+  ops::infer(graph);
+  const plan::Layout layout = plan::lay_out(graph);
+  for (size_t id = 0; id < graph.nodes.size(); ++id) EXPECT_TRUE(graph.nodes[id].op != "Reshape" || !layout.runs[id]);
+}
+
 /// Kernels of the CPU write rows whose elements are neighbours: stacked along a last axis they would not be.
 TEST(Layout, KeepsRowsThatAreStackedWhole) {
   ir::Graph graph = ir::parse(R"(graph "g"
