@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "passes/passes.h"
+#include "passes/ramps.h"
 #include "passes/rewrite.h"
 
 namespace tenon::passes {
@@ -156,6 +157,25 @@ bool to_row_scatter(ir::Graph& graph, ir::NodeId id) {
   return true;
 }
 
+/// All elements of a row picked in their order are a Reshape of it.
+bool to_whole(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  if (node.op != "Gather") return false;
+  const ir::Shape *from = shape_of(graph, node.inputs[0]), *to = shape_of(graph, node.outputs[0]);
+  if (!from || !to || from->size() != 1 || !(product(*to) == from->front()) || graph.constant(node.inputs[0]))
+    return false;
+  const auto ramp = ramp_of(graph, node.inputs[1]);
+  const auto target = ramp ? reshape_target(*from, *to) : std::nullopt;
+  if (!target || !(ramp->start == ir::Dim(0))) return false;
+  ir::Dim step(1);
+  for (size_t axis = to->size(); axis-- > 0; step = step * (*to)[axis])
+    if (!((*to)[axis] == ir::Dim(1)) && !(step == ir::Dim(ramp->steps[axis]))) return false;
+  const std::string name = graph.value(node.outputs[0]).name;
+  replace(graph, id,
+          graph.apply("Reshape", {node.inputs[0], constant(graph, name + ".shape", *target)}, {}, node.origins, name));
+  return true;
+}
+
 /// DepthToSpace and SpaceToDepth are a Transpose of split axes.
 bool to_transpose(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
@@ -187,7 +207,7 @@ bool to_transpose(ir::Graph& graph, ir::NodeId id) {
 bool canonical(ir::Graph& graph) {
   return each_node(graph, [&](ir::NodeId id) {
     return to_reshape(graph, id) || to_global_pool(graph, id) || to_simple(graph, id) || to_row_scatter(graph, id) ||
-           to_transpose(graph, id) || to_mean(graph, id) || to_axis_softmax(graph, id);
+           to_transpose(graph, id) || to_mean(graph, id) || to_axis_softmax(graph, id) || to_whole(graph, id);
   });
 }
 

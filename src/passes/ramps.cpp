@@ -2,6 +2,7 @@
 #include "passes/ramps.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "ops/op.h"
 #include "passes/rewrite.h"
@@ -9,8 +10,9 @@
 namespace tenon::passes {
 namespace {
 
-constexpr int most_makers = 32;                      // from a value to where its elements come from
-constexpr int64_t largest_index = int64_t{1} << 40;  // sums and differences of such do not overflow
+constexpr int most_makers = 32;                       // from a value to where its elements come from
+constexpr int64_t largest_index = int64_t{1} << 40;   // sums and differences of such do not overflow
+constexpr int64_t largest_factor = int64_t{1} << 20;  // nor do products of such
 
 bool is_small(int64_t number) { return number >= -largest_index && number <= largest_index; }
 
@@ -103,6 +105,40 @@ std::optional<Ramp> transposed(const ir::Node& node, const Ramp& ramp) {
   return result;
 }
 
+std::optional<Ramp> find(const ir::Graph& graph, ir::ValueId value, int left);
+
+/// The sum of two ramps that repeat along axes of one element.
+std::optional<Ramp> sum(const ir::Graph& graph, const ir::Node& node, const ir::Shape& to, int left) {
+  Ramp result{0, std::vector<int64_t>(to.size(), 0)};
+  for (const ir::ValueId input : node.inputs) {
+    const auto ramp = find(graph, input, left);
+    const auto part = ramp ? repeated(*ramp, *shape_of(graph, input), to) : std::nullopt;
+    if (!part) return std::nullopt;
+    result.start = result.start + part->start;
+    for (size_t axis = 0; axis < to.size(); ++axis) result.steps[axis] += part->steps[axis];
+  }
+  return std::all_of(result.steps.begin(), result.steps.end(), is_small) ? std::optional(result) : std::nullopt;
+}
+
+/// A ramp times a number.
+std::optional<Ramp> multiple(const ir::Graph& graph, const ir::Node& node, const ir::Shape& to, int left) {
+  for (size_t side = 0; side < 2; ++side) {
+    const auto number = integers(graph, node.inputs[1 - side]);
+    if (!number || number->size() != 1 || std::abs(number->front()) > largest_factor) continue;
+    const auto ramp = find(graph, node.inputs[side], left);
+    auto result = ramp ? repeated(*ramp, *shape_of(graph, node.inputs[side]), to) : std::nullopt;
+    if (!result) return std::nullopt;
+    for (int64_t& step : result->steps) {
+      if (std::abs(step) > largest_factor) return std::nullopt;
+      step *= number->front();
+    }
+    if (result->start.is_constant() && std::abs(result->start.value()) > largest_factor) return std::nullopt;
+    result->start = result->start * ir::Dim(number->front());
+    return result;
+  }
+  return std::nullopt;
+}
+
 std::optional<Ramp> find(const ir::Graph& graph, ir::ValueId value, int left) {
   if (value == ir::no_value || left == 0) return std::nullopt;
   const DType type = graph.value(value).dtype;
@@ -112,6 +148,8 @@ std::optional<Ramp> find(const ir::Graph& graph, ir::ValueId value, int left) {
   const ir::Node* node = graph.producer(value);
   if (!node) return std::nullopt;
   if (node->op == "Range") return range(graph, *node);
+  if (node->op == "Add") return sum(graph, *node, *shape, left - 1);
+  if (node->op == "Mul") return multiple(graph, *node, *shape, left - 1);
   if (node->op == "ConstantOfShape") {
     const auto found = node->attributes.find("value");
     const auto* fill = found == node->attributes.end() ? nullptr : std::get_if<Tensor>(&found->second);
