@@ -33,6 +33,7 @@ class ActivationMatcher {
             note(mul);
             return result("HardSwish", mul->inputs[side]);
           }
+    if (auto gate = hard_sigmoid(node)) return gate;
     if (node.op == "Where") return rectified(node);
     if (node.op == "Max" && node.inputs.size() == 2)
       for (size_t side = 0; side < 2; ++side)
@@ -97,6 +98,28 @@ class ActivationMatcher {
     for (size_t side = 0; mul && side < 2; ++side)
       if (const auto number = scalar(graph_, mul->inputs[1 - side]); number && mul->inputs[side] == x)
         return note(mul), number;
+    return std::nullopt;
+  }
+
+  /// A clip(x + a, 0, b) by b.
+  std::optional<Found> hard_sigmoid(const ir::Node& node) {
+    if (node.op != "Mul" && node.op != "Div") return std::nullopt;
+    for (size_t side = 0; side < (node.op == "Div" ? 1u : 2u); ++side) {
+      const auto number = scalar(graph_, node.inputs[1 - side]);
+      const ir::Node* clip = number && *number > 0 ? sole(graph_, node.inputs[side], "Clip") : nullptr;
+      if (!clip || clip->inputs.size() < 3 || clip->inputs[1] == ir::no_value || clip->inputs[2] == ir::no_value ||
+          scalar(graph_, clip->inputs[1]) != 0.0)
+        continue;
+      const double slope = node.op == "Div" ? 1 / *number : *number;
+      if (!is_scalar(graph_, clip->inputs[2], 1 / slope)) continue;
+      const ir::Node* add = sole(graph_, clip->inputs[0], "Add");
+      for (size_t at = 0; add && at < 2; ++at)
+        if (const auto shift = scalar(graph_, add->inputs[1 - at])) {
+          note(clip), note(add);
+          return result("HardSigmoid", add->inputs[at],
+                        {{"alpha", static_cast<float>(slope)}, {"beta", static_cast<float>(slope * *shift)}});
+        }
+    }
     return std::nullopt;
   }
 
