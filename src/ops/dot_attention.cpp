@@ -12,14 +12,21 @@ namespace tenon::ops::dot_attention {
 namespace {
 
 /// Internal: softmax(Q K^T scale + mask) V for each of a batch. Inputs: Q [..., M, D], K [..., N, D], V [..., N, E]
-/// with the same leading axes, and optionally a mask that broadcasts to [..., M, N]. The last of the leading axes, of
-/// heads, may be shorter in K and V: neighbouring heads of Q share one then. Attributes: `scale` (1);
-/// `nan_to_zero` (0) makes weights that are not numbers zeros; the activation of an epilogue. The result [..., M, E] is
-/// of Q's type.
-/// Whether heads of these numbers go together.
+/// with the same leading axes, and optionally a mask that broadcasts to [..., M, N]; one of four axes may also have a
+/// part of the first, of which it repeats. The last of the leading axes, of heads, may be shorter in K and V:
+/// neighbouring heads of Q share one then. Attributes: `scale` (1); `nan_to_zero` (0) makes weights that are not
+/// numbers zeros; the activation of an epilogue. The result [..., M, E] is of Q's type. Whether heads of these numbers
+/// go together.
 bool shares(const ir::Dim& q, const ir::Dim& k) {
   if (!q.is_constant() || !k.is_constant()) return !differ(q, k);
   return k.value() > 0 ? q.value() % k.value() == 0 : q.value() == k.value();
+}
+
+/// Whether a mask has so many windows along the first of its four axes that those of the scores are a multiple.
+bool repeats(const ir::Shape& mask, const ir::Shape& scores) {
+  if (mask.size() != 4 || scores.size() != 4) return false;
+  if (!mask[0].is_constant() || mask[0].value() < 1) return false;
+  return scores[0].is_constant() ? scores[0].value() % mask[0].value() == 0 : scores[0].exact_div(mask[0]).has_value();
 }
 
 void infer(Inference& ctx) {
@@ -43,7 +50,8 @@ void infer(Inference& ctx) {
     bool fits = mask->size() <= scores.size();
     for (size_t axis = 0; fits && axis < mask->size(); ++axis) {
       const ir::Dim& size = (*mask)[mask->size() - 1 - axis];
-      fits = size == ir::Dim(1) || !differ(size, scores[scores.size() - 1 - axis]);
+      fits = size == ir::Dim(1) || !differ(size, scores[scores.size() - 1 - axis]) ||
+             (axis == 3 && repeats(*mask, scores));
     }
     if (!fits) ctx.fail("the mask is " + ir::str(*mask) + " for weights of " + ir::str(scores));
   }
@@ -64,6 +72,22 @@ void normalise(std::vector<float>& row, bool nan_to_zero) {
   }
 }
 
+/// A mask as it is for all scores; empty where it does not fit.
+std::vector<float> whole_mask(Evaluation& ctx, const Tensor& given, const Dims& scores) {
+  Dims once = scores;
+  if (given.dims().rank() == 4 && scores.rank() == 4 && given.dims()[0] > 1 && scores[0] % given.dims()[0] == 0)
+    once[0] = given.dims()[0];
+  if (given.dtype() != DType::f32 || !(broadcast(ctx, given.dims(), once) == once)) ctx.fail("the mask does not fit");
+  std::vector<float> mask(static_cast<size_t>(scores.elements()));
+  walk<2>(once, {broadcast_strides(given.dims(), once), strides_of(once)},
+          [&](const auto& at, int64_t count, const auto& step) {
+            for (int64_t i = 0; i < count; ++i) mask[at[1] + i * step[1]] = given.data<float>()[at[0] + i * step[0]];
+          });
+  const auto each = static_cast<size_t>(once.elements());
+  for (size_t at = each; each > 0 && at < mask.size(); ++at) mask[at] = mask[at - each];
+  return mask;
+}
+
 void evaluate(Evaluation& ctx) {
   const Tensor q = as_f32(ctx.input(0)), k = as_f32(ctx.input(1)), v = as_f32(ctx.input(2));
   if (q.dtype() != DType::f32) ctx.fail("takes f32, f16 and bf16");
@@ -81,16 +105,7 @@ void evaluate(Evaluation& ctx) {
   }
   if (!(k.dims() == wanted_k) || !(v.dims() == wanted_v)) ctx.fail("sizes of operands differ");
   std::vector<float> mask;
-  if (ctx.has(3)) {
-    const Tensor given = as_f32(ctx.input(3));
-    if (given.dtype() != DType::f32 || !(broadcast(ctx, given.dims(), scores) == scores))
-      ctx.fail("the mask does not fit");
-    mask.resize(static_cast<size_t>(scores.elements()));
-    walk<2>(scores, {broadcast_strides(given.dims(), scores), strides_of(scores)},
-            [&](const auto& at, int64_t count, const auto& step) {
-              for (int64_t i = 0; i < count; ++i) mask[at[1] + i * step[1]] = given.data<float>()[at[0] + i * step[0]];
-            });
-  }
+  if (ctx.has(3)) mask = whole_mask(ctx, as_f32(ctx.input(3)), scores);
   const float scale = ctx.node().real("scale", 1);
   const bool nan_to_zero = ctx.node().integer("nan_to_zero", 0) != 0;
   const Epilogue epilogue = read_epilogue(ctx);

@@ -170,35 +170,30 @@ class AttentionMatcher {
     if (all) mask_ = graph_.add_constant(graph_.value(mask).name + ".all", all);
     return static_cast<bool>(all);
   }
-  /// A mask as it is for scores whose first axis holds the windows of all images; empty where it is none.
+  /// A mask as it is for scores whose first axis holds the windows of all images: those of one image where all have the
+  /// same; empty where it is none.
   Tensor of_windows(const Tensor& mask) const {
     const Dims& dims = mask.dims();
-    if (windows_.empty()) return dims.rank() <= 4 ? mask : Tensor();
-    if (dims.rank() > 5) return {};
-    if (dims.rank() < 4) return mask;
-    const bool both = dims.rank() == 5;
-    const int64_t images = both ? dims[0] : 1, windows = dims[both ? 1 : 0];
-    if (images == 1 && windows == 1)
-      return mask.reshaped({1, dims[dims.rank() - 3], dims[dims.rank() - 2], dims.back()});
-    if (windows != windows_[1] || (images != 1 && images != windows_[0])) return {};
-    const int64_t each = mask.elements() / images;
-    if (each * windows_[0] > most_mask) return {};
-    Tensor all(DType::f32, {windows_[0] * windows, dims[dims.rank() - 3], dims[dims.rank() - 2], dims.back()});
-    for (int64_t at = 0; at < windows_[0]; ++at)
-      std::copy_n(mask.data<float>() + (images == 1 ? 0 : at * each), each, all.data<float>() + at * each);
-    return all;
+    const size_t rank = dims.rank();
+    if (windows_.empty()) return rank <= 4 ? mask : Tensor();
+    if (rank > 5) return {};
+    if (rank < 4) return mask;
+    const int64_t images = rank == 5 ? dims[0] : 1, windows = dims[rank - 4];
+    const bool all = ir::Dim(windows) == windows_[1];
+    if ((windows != 1 && !all) || (images != 1 && (!all || !(ir::Dim(images) == windows_[0])))) return {};
+    return mask.reshaped({images * windows, dims[rank - 3], dims[rank - 2], dims.back()});
   }
   /// Scores of [images * windows, heads, …] seen as [images, windows, heads, …] for a mask of windows.
   bool take_reshape(const ir::Node& node) {
     const ir::Shape *inner = shape_of(graph_, node.inputs[0]), *outer = shape_of(graph_, node.outputs[0]);
-    if (!inner || !outer || !ir::is_constant(*inner) || !ir::is_constant(*outer)) return false;
+    if (!inner || !outer) return false;
     const bool opens = inner->size() == 5 && outer->size() == 4, closes = inner->size() == 4 && outer->size() == 5;
     const ir::Shape& five = opens ? *inner : *outer;
     const ir::Shape& four = opens ? *outer : *inner;
-    if (opens == closes || opens != windows_.empty() || five[0].value() * five[1].value() != four[0].value() ||
-        !std::equal(four.begin() + 1, four.end(), five.begin() + 2))
+    if (opens == closes || opens != windows_.empty() || !(five[0] * five[1] == four[0]) ||
+        !ir::is_constant({five.begin() + 1, five.end()}) || !std::equal(four.begin() + 1, four.end(), five.begin() + 2))
       return false;
-    if (opens) windows_ = {five[0].value(), five[1].value()};
+    if (opens) windows_ = {five[0], five[1]};
     else windows_.clear();
     return true;
   }
@@ -383,7 +378,7 @@ class AttentionMatcher {
   const ir::Node last_;
   std::vector<std::string> origins_;
   ir::ValueId mask_ = ir::no_value;
-  std::vector<int64_t> windows_;  // images, and windows of each, between two reshapes
+  ir::Shape windows_;  // images, and windows of each, between two reshapes
   double scale_ = 1;
   Tensor head_scales_;  // of the scores; empty where all have one
   bool nan_to_zero_ = false;

@@ -23,6 +23,24 @@ ir::ValueId repeated(ir::Graph& graph, ir::ValueId value, const ir::Node& node, 
   return apply("Reshape", apply("Expand", apply("Reshape", value, apart), shares), joined);
 }
 
+/// Scores plus a mask; one that repeats along their first axis is added to these in parts of its size.
+ir::ValueId masked(ir::Graph& graph, ir::ValueId scores, const ir::Node& node, const std::string& name) {
+  const ir::ValueId mask = node.inputs[3];
+  const ir::Shape *q = shape_of(graph, node.inputs[0]), *k = shape_of(graph, node.inputs[1]),
+                  *m = shape_of(graph, mask);
+  const auto apply = [&](const char* op, ir::ValueId from, ir::ValueId with) {
+    return graph.apply(op, {from, with}, {}, node.origins, name);
+  };
+  if (!q || !k || !m || m->size() != 4 || (*m)[0] == ir::Dim(1) || (*m)[0] == (*q)[0] || !(*m)[0].is_constant())
+    return apply("Add", scores, mask);
+  std::vector<int64_t> sizes{-1};
+  for (const ir::Dim& size : {(*q)[1], (*q)[2], (*k)[2]}) sizes.push_back(size.value());
+  std::vector<int64_t> parts = sizes;
+  parts.insert(parts.begin() + 1, (*m)[0].value());
+  const ir::ValueId apart = apply("Reshape", scores, constant(graph, name + ".parts", parts));
+  return apply("Reshape", apply("Add", apart, mask), constant(graph, name + ".whole", sizes));
+}
+
 bool split_attention_at(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   const auto rank = node.op == "tenon:DotAttention" ? rank_of(graph, node.inputs[1]) : std::nullopt;
@@ -37,7 +55,7 @@ bool split_attention_at(ir::Graph& graph, ir::NodeId id) {
   const ir::ValueId keys = apply("Transpose", {repeated(graph, node.inputs[1], node, name)}, {{"perm", perm}});
   ir::ValueId scores = apply("MatMul", {node.inputs[0], keys});
   scores = apply("Mul", {scores, constant(graph, name + ".scale", {}, {node.real("scale", 1)})});
-  if (node.inputs.size() > 3 && node.inputs[3] != ir::no_value) scores = apply("Add", {scores, node.inputs[3]});
+  if (node.inputs.size() > 3 && node.inputs[3] != ir::no_value) scores = masked(graph, scores, node, name);
   ir::ValueId weights = apply("Softmax", {scores}, {{"axis", int64_t{-1}}});
   if (node.integer("nan_to_zero", 0)) {
     const ir::ValueId test = apply("IsNaN", {weights});

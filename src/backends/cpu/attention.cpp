@@ -94,11 +94,13 @@ class BlocksStep : public backends::Step {
       step *= size;
     }
     for (size_t axis = 0; axis + 1 < rank; ++axis) sizes_[axis] = q[axis];
+    if (mask.rank() == rank && rank == 4) images_ = mask[0];
     mask_rank_ = rank;
   }
   int64_t mask_row(int64_t head, int64_t row) const {
     int64_t at = row * mask_step_[mask_rank_ - 2];
-    for (size_t axis = mask_rank_ - 2; axis-- > 0; head /= sizes_[axis]) at += head % sizes_[axis] * mask_step_[axis];
+    for (size_t axis = mask_rank_ - 2; axis-- > 1; head /= sizes_[axis]) at += head % sizes_[axis] * mask_step_[axis];
+    if (mask_rank_ > 2) at += head % images_ * mask_step_[0];
     return at;
   }
 
@@ -154,6 +156,7 @@ class BlocksStep : public backends::Step {
   size_t packed_, scores_;
   int threads_;
   std::array<int64_t, 8> mask_step_{}, sizes_{};
+  int64_t images_ = INT64_MAX;  // after so many of the first axis a mask repeats
   size_t mask_rank_ = 0;
   int mask_column_ = 0;
 };

@@ -17,6 +17,11 @@ using Params = AttentionParams;
 
 bool has_mask(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
 
+int masks_of(const Problem& problem) {
+  const Dims& mask = problem.inputs[3].dims;
+  return mask.rank() == 4 ? static_cast<int>(std::max<int64_t>(mask[0], 1)) : 1;
+}
+
 Side side_of(const Operand& operand) {
   int64_t strides[4] = {};
   const size_t rank = operand.dims.rank();
@@ -155,7 +160,7 @@ class AttentionStep : public Step {
     const size_t rank = dims.rank();
     params_.q_side = side_of(problem.inputs[0]), params_.k_side = side_of(problem.inputs[1]);
     params_.v_side = side_of(problem.inputs[2]), params_.y_side = side_of(problem.outputs[0]);
-    if (mask_) params_.mask_side = side_of(problem.inputs[3]);
+    if (mask_) params_.mask_side = side_of(problem.inputs[3]), params_.masks = masks_of(problem);
     params_.share = heads_for_one(problem);
     params_.heads = rank > 2 ? static_cast<int>(dims[rank - 3]) : 1;
     params_.m = static_cast<int>(dims[rank - 2]);

@@ -38,7 +38,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   float sum[EP / 8][4] = {}, top[2] = {-infinity, -infinity}, total[2] = {};
   const int row = m0 + group * 16 + (lane >> 2);
 #if MASK
-  const float* const mask = p.mask + begin(p.mask_side, i1);
+  const float* const mask = p.mask + i0 % p.masks * p.mask_side.batch[0] + i1 * p.mask_side.batch[1];
   const float* const lines[2] = {mask + min(row, p.m - 1) * p.mask_side.row,
                                  mask + min(row + 8, p.m - 1) * p.mask_side.row};
 #endif

@@ -13,6 +13,8 @@ int heads_for_one(const Problem& problem);
 bool in_chunks(const Operand& operand, int64_t chunk);
 
 bool has_mask(const Problem& problem);
+/// After how many of the first axis a mask repeats.
+int masks_of(const Problem& problem);
 /// nullptr, or why no kernel takes operands of these sizes and types.
 Reason refuses_attention(const Problem& problem);
 

@@ -21,6 +21,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const int kv_head = i1 / p.share;
   const float *q = p.q + begin(p.q_side, i1), *k = p.k + begin(p.k_side, kv_head), *v = p.v + begin(p.v_side, kv_head);
   const float infinity = __int_as_float(0x7f800000), unit = 1.4426950408889634f;
+#if MASK
+  const float* const mask = p.mask + i0 % p.masks * p.mask_side.batch[0] + i1 * p.mask_side.batch[1];
+#endif
   wait_for_previous(breadcrumb);
 
   load<BM, DK, DP>(part_q, q, p.q_side, m0, p.m);
@@ -67,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         s[i][j] *= p.scale;
 #if MASK
         if (column < p.n && line < p.m) {
-          const float other = p.mask[begin(p.mask_side, i1) + line * p.mask_side.row + column * p.mask_side.column];
+          const float other = mask[line * p.mask_side.row + column * p.mask_side.column];
           // The smallest numbers stay numbers.
           s[i][j] += other < -2e38f && other > -infinity ? -2e38f : other;
         }

@@ -13,7 +13,8 @@ struct AttentionParams {
   POINTER(const float) mask;
   POINTER(T) y;
   Side q_side, k_side, v_side, mask_side, y_side;
-  int heads, share, m, n;  // share: heads that have keys and values in common
+  int heads, share, m, n;    // share: heads that have keys and values in common
+  int masks;                 // after so many of the first axis a mask repeats
   float scale, alpha, beta;  // the last two are of the activation
 };
 

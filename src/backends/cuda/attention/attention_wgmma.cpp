@@ -139,7 +139,7 @@ class AttentionWgmmaStep : public Step {
     operands_.push_back(problem.outputs[0]);
     const Dims& dims = problem.outputs[0].dims;
     const size_t rank = dims.rank();
-    if (mask_) params_.mask_side = side_of(problem.inputs[3]);
+    if (mask_) params_.mask_side = side_of(problem.inputs[3]), params_.masks = masks_of(problem);
     params_.share = heads_for_one(problem);
     params_.heads = rank > 2 ? static_cast<int>(dims[rank - 3]) : 1;
     params_.m = static_cast<int>(dims[rank - 2]);

@@ -14,6 +14,7 @@ struct alignas(128) AttentionWgmmaParams {
   Side mask_side;
   int heads, share, m, n, groups,
       items;  // share: heads with the same keys; groups of PER tiles of a head's queries; items: groups of all heads
+  int masks;  // after so many of the first axis a mask repeats
   float scale, alpha, beta;  // the last two are of the activation
 };
 
