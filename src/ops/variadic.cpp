@@ -12,6 +12,28 @@ void infer(Inference& ctx) {
   infer_broadcast(ctx);
 }
 
+constexpr auto larger = [](auto a, auto b) { return expr::Max::apply(a, b); };
+constexpr auto smaller = [](auto a, auto b) { return expr::Min::apply(a, b); };
+
+/// The larger or smaller of sizes, as far as these are known to be equal or are numbers.
+template <auto f>
+void infer_extreme(Inference& ctx) {
+  infer(ctx);
+  std::vector<ir::Dim> found;
+  for (size_t input = 0; input < ctx.inputs(); ++input) {
+    const auto content = is_integer(ctx.dtype(0)) ? flat_content(ctx, input) : std::nullopt;
+    if (!content || (input > 0 && content->size() != found.size())) return;
+    if (input == 0) found = *content;
+    for (size_t at = 0; at < found.size(); ++at) {
+      const ir::Dim &a = found[at], &b = (*content)[at];
+      if (a == b) continue;
+      if (!a.is_constant() || !b.is_constant()) return;
+      found[at] = ir::Dim(f(a.value(), b.value()));
+    }
+  }
+  ctx.set_content(0, std::move(found));
+}
+
 /// Folds all inputs with `f`, in the element type, then applies `last(value, count of inputs)`.
 template <class Set, auto f, auto last>
 void evaluate(Evaluation& ctx) {
@@ -42,14 +64,12 @@ std::optional<Formula> of_two(const ir::Node& node, const InputNumber& number) {
 }
 
 constexpr auto same = [](auto x, size_t) { return x; };
-constexpr auto larger = [](auto a, auto b) { return expr::Max::apply(a, b); };
-constexpr auto smaller = [](auto a, auto b) { return expr::Min::apply(a, b); };
 constexpr auto add = [](auto a, auto b) { return a + b; };
 constexpr auto average = [](auto x, size_t count) { return x / static_cast<decltype(x)>(count); };
 
-TENON_OP("Max", 1, -1, 1, 1, infer, evaluate<Numbers, larger, same>, {attr::consumed_inputs()},
+TENON_OP("Max", 1, -1, 1, 1, infer_extreme<larger>, evaluate<Numbers, larger, same>, {attr::consumed_inputs()},
          Trait::elementwise | Trait::same_type | Trait::half, of_two<expr::Max>);
-TENON_OP("Min", 1, -1, 1, 1, infer, evaluate<Numbers, smaller, same>, {attr::consumed_inputs()},
+TENON_OP("Min", 1, -1, 1, 1, infer_extreme<smaller>, evaluate<Numbers, smaller, same>, {attr::consumed_inputs()},
          Trait::elementwise | Trait::same_type | Trait::half, of_two<expr::Min>);
 TENON_OP("Sum", 1, -1, 1, 1, infer, evaluate<Floats, add, same>, {attr::consumed_inputs()},
          Trait::elementwise | Trait::same_type);
