@@ -105,16 +105,26 @@ class NormMatcher {
       if (mul->inputs[side] == norm_.x && take(mul->inputs[1 - side], norm_.scale)) return true;
     return false;
   }
-  /// x * f + (bias - mean * f), where f is the inverse with its scale.
+  /// x * f + (bias - mean * f) or x * f + (-mean * f + bias), where f is the inverse with its scale.
   bool is_shifted(ir::ValueId product, ir::ValueId shift) {
     const ir::Node *mul = note(sole(graph_, product, "Mul")), *sub = note(sole(graph_, shift, "Sub"));
-    const ir::Node* means = sub ? note(sole(graph_, sub->inputs[1], "Mul")) : nullptr;
-    for (size_t side = 0; mul && means && side < 2; ++side)
+    const ir::Node* add = sub ? nullptr : note(sole(graph_, shift, "Add"));
+    if (!mul || (!sub && !add)) return false;
+    const size_t at = add && graph_.constant(add->inputs[1]) ? 1 : 0;  // of the bias
+    const ir::Node* outer = sub ? sub : add;
+    const ir::Node* means = note(sole(graph_, outer->inputs[1 - at], "Mul"));
+    for (size_t side = 0; means && side < 2; ++side)
       for (size_t mean = 0; mean < 2; ++mean)
         if (mul->inputs[side] == means->inputs[1 - mean] && is_factor(mul->inputs[side]) && norm_.centred &&
-            mul->inputs[1 - side] == norm_.x && is_mean(means->inputs[mean]) && take(sub->inputs[0], norm_.bias))
+            mul->inputs[1 - side] == norm_.x &&
+            (sub ? is_mean(means->inputs[mean]) : is_negated(means->inputs[mean])) &&
+            take(outer->inputs[at], norm_.bias))
           return true;
     return false;
+  }
+  bool is_negated(ir::ValueId mean) {
+    const ir::Node* neg = note(made_by(graph_, mean, "Neg"));
+    return neg && is_mean(neg->inputs[0]);
   }
   /// The inverse times the scale.
   bool is_factor(ir::ValueId id) {
