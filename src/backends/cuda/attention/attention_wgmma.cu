@@ -205,7 +205,8 @@ __device__ __forceinline__ void find_mask(const float* (&lines)[2], const Params
 #pragma unroll
   for (int h = 0; h < 2; ++h)
     lines[h] =
-        p.mask + i0 % p.masks * p.mask_side.batch[0] + i1 * p.mask_side.batch[1] + min(row + 8 * h, p.m - 1) * p.mask_side.row;
+        p.mask + i0 % p.masks * p.mask_side.batch[0] + i1 * p.mask_side.batch[1] +
+        min(row + 8 * h, p.m - 1) * p.mask_side.row;
 }
 
 // A warpgroup's tiles of queries.
