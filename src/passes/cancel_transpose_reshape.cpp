@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -42,9 +44,41 @@ bool transpose(ir::Graph& graph, ir::NodeId id) {
   return replace(graph, id, result), true;
 }
 
+/// Axes of one element that a Reshape drops need not be transposed.
+bool drop_ones(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  const ir::Node* turn = sole(graph, node.inputs[0], "Transpose");
+  const ir::Shape *from = turn ? shape_of(graph, turn->inputs[0]) : nullptr, *wide = shape_of(graph, node.inputs[0]),
+                  *to = shape_of(graph, node.outputs[0]);
+  if (!from || !wide || !to || to->size() >= wide->size()) return false;
+  const Perm perm = perm_of(graph, *turn);
+  Perm kept;  // axes of what is transposed, in the order of the result
+  for (size_t axis = 0; axis < wide->size(); ++axis) {
+    if (kept.size() < to->size() && (*wide)[axis] == (*to)[kept.size()]) kept.push_back(perm[axis]);
+    else if (!((*wide)[axis] == ir::Dim(1))) return false;
+  }
+  if (kept.size() != to->size()) return false;
+  Perm sorted = kept, narrow;
+  std::sort(sorted.begin(), sorted.end());
+  ir::Shape shape;
+  for (const int64_t axis : sorted) shape.push_back((*from)[static_cast<size_t>(axis)]);
+  for (const int64_t axis : kept)
+    narrow.push_back(std::lower_bound(sorted.begin(), sorted.end(), axis) - sorted.begin());
+  const auto target = reshape_target(*from, shape);
+  if (!target) return false;
+  const std::string name = graph.value(node.outputs[0]).name;
+  const ir::Value source = graph.value(turn->inputs[0]);
+  const auto origins = joined(turn->origins, node.origins);
+  const ir::ValueId less = graph.apply("Reshape", {turn->inputs[0], constant(graph, name + ".less.shape", *target)}, {},
+                                       origins, name + ".less");
+  graph.value(less).dtype = source.dtype, graph.value(less).shape = shape;
+  return replace(graph, id, graph.apply("Transpose", {less}, {{"perm", narrow}}, origins, name)), true;
+}
+
 bool reshape(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   if (same_shape(graph, node.inputs[0], node.outputs[0])) return replace(graph, id, node.inputs[0]), true;
+  if (drop_ones(graph, id)) return true;
   const ir::Node* before = made_by(graph, node.inputs[0], "Reshape");
   if (!before) return false;
   const ir::ValueId origin = before->inputs[0];

@@ -38,6 +38,7 @@ bool lower_einsum(ir::Graph& graph);
 bool lower_fourier(ir::Graph& graph);
 bool lower_log_sum_exp(ir::Graph& graph);
 bool lower_attention(ir::Graph& graph);
+bool split_batches(ir::Graph& graph);
 bool split_axes_first(ir::Graph& graph);
 bool keep_rows(ir::Graph& graph);
 bool lift_1d(ir::Graph& graph);

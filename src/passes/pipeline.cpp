@@ -52,6 +52,7 @@ const std::vector<Pass>& pipeline() {
       {"fold_pad", "moves zero padding into convolutions and pools", fold_pad},
       {"fold_batch_norm", "turns batch normalisation into a scale and a shift", fold_batch_norm},
       {"hoist_before_concat", "computes what follows a Concat of convolutions on each of them", hoist_before_concat},
+      {"split_batches", "multiplies batches of several axes that were joined to one", split_batches},
       {"sink_reshapes", "scales products before reshapes that keep their columns", sink_reshapes},
       {"fold_scale", "folds scales and shifts into weights and biases", fold_scale},
       {"merge_branches", "adds convolutions of one input to one", merge_branches},
