@@ -15,19 +15,44 @@ bool same_rows(const ir::Shape& from, const ir::Shape& to, int64_t columns) {
   return from.size() >= to.size() && product == ir::Dim(columns);
 }
 
-/// Reshape to rows, Gemm by constant weights and Reshape back become a MatMul over the axes that the rows were. A
+/// The product of a matrix and another one that is constant, and the bias that is added to it.
+struct Product {
+  ir::NodeId user;  // of the result
+  ir::ValueId bias = ir::no_value;
+  std::vector<std::string> origins;
+};
+
+std::optional<Product> product_at(const ir::Graph& graph, const ir::Node& node) {
+  Product found{graph.only_user(node.outputs[0]), ir::no_value, node.origins};
+  if (node.op == "Gemm") {
+    if (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1) return std::nullopt;
+    if (node.inputs.size() > 2) found.bias = node.inputs[2];
+    return found;
+  }
+  if (node.op != "MatMul" || node.inputs.size() != 2 || rank_of(graph, node.inputs[0]) != 2 ||
+      rank_of(graph, node.inputs[1]) != 2 || found.user == ir::no_node)
+    return std::nullopt;
+  const ir::Node& add = graph.node(found.user);
+  if (add.op != "Add") return found;
+  found.bias = add.inputs[add.inputs[0] == node.outputs[0] ? 1 : 0];
+  found.origins = joined(found.origins, add.origins);
+  found.user = graph.only_user(add.outputs[0]);
+  return graph.constant(found.bias) ? std::optional(found) : std::nullopt;
+}
+
+/// Reshape to rows, product by constant weights and Reshape back become a MatMul over the axes that the rows were. A
 /// Transpose of those axes behind it goes before it, where it may meet another.
 bool keep(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
-  if (node.op != "Gemm" || node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1)
-    return false;
+  const auto product = product_at(graph, node);
+  if (!product) return false;
   const Tensor* weights = graph.constant(node.inputs[1]);
   const ir::Node* flat = made_by(graph, node.inputs[0], "Reshape");
-  const ir::NodeId user = graph.only_user(node.outputs[0]);
+  const ir::NodeId user = product->user;
   if (!weights || weights->dtype() != DType::f32 || !flat || user == ir::no_node || graph.node(user).op != "Reshape")
     return false;
-  const bool bias = node.inputs.size() > 2 && node.inputs[2] != ir::no_value;
-  const Tensor* row = bias ? graph.constant(node.inputs[2]) : nullptr;
+  const bool bias = product->bias != ir::no_value;
+  const Tensor* row = bias ? graph.constant(product->bias) : nullptr;
   const bool transposed = node.integer("transB", 0) != 0;
   const int64_t k = weights->dims()[transposed ? 1 : 0], n = weights->dims()[transposed ? 0 : 1];
   if (bias && (!row || row->dims().rank() == 0 || row->dims().back() != n || row->elements() != n)) return false;
@@ -43,7 +68,7 @@ bool keep(ir::Graph& graph, ir::NodeId id) {
   const auto target = reshape_target(*from, whole);
   if (!target) return false;
   const std::string name = graph.value(back.outputs[0]).name;
-  auto origins = joined(flat->origins, node.origins);
+  auto origins = joined(flat->origins, product->origins);
   const Tensor matrix = transposed ? permuted(*weights, {1, 0}) : *weights;
   ir::Shape result = *to, source = *from;
   ir::ValueId x = same ? flat->inputs[0] : node.inputs[0];
@@ -71,8 +96,8 @@ bool keep(ir::Graph& graph, ir::NodeId id) {
                               joined(origins, back.origins), name + ".product");
   if (bias) {
     graph.value(y).dtype = DType::f32, graph.value(y).shape = result;
-    const ir::ValueId vector = graph.add_constant(name + ".bias", graph.constant(node.inputs[2])->reshaped({n}));
-    y = graph.apply("Add", {y, vector}, {}, node.origins, name);
+    const ir::ValueId vector = graph.add_constant(name + ".bias", graph.constant(product->bias)->reshaped({n}));
+    y = graph.apply("Add", {y, vector}, {}, product->origins, name);
   }
   replace(graph, last, y);
   return true;
