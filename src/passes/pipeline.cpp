@@ -35,6 +35,7 @@ const std::vector<Pass>& pipeline() {
       {"common_subexpressions", "computes equal expressions once", common_subexpressions},
       // One spelling per meaning, so that the patterns below are few.
       {"canonical", "rewrites equivalent forms of a node to one form", canonical},
+      {"cancel_apart", "drops pairs of transposes with elementwise nodes between them", cancel_apart},
       {"recognise_activations", "finds activations spelled out in small ops", recognise_activations},
       {"recognise_softmax", "finds softmax spelled out", recognise_softmax},
       {"recognise_layer_norm", "finds layer and RMS normalisations spelled out", recognise_layer_norm},
@@ -102,6 +103,7 @@ const std::vector<Pass>& for_gpu() {
        project_recurrent},
       {"general_products", "turns general products of two values into matrix multiplications", general_products},
       {"patches_to_products", "turns convolutions over patches side by side into products", patches_to_products},
+      {"split_reductions", "reduces axes that are no neighbours one after the other", split_reductions},
       {"expand_tiles", "turns tiles into expanded axes, which may be views", expand_tiles},
       {"unfold_gathers", "joins what picks the windows of an image row by row and column by column", unfold_gathers},
       {"slice_gathers", "turns picking one element along an axis into a slice, which may be a view", slice_gathers},
