@@ -16,14 +16,14 @@ bool same_rows(const ir::Shape& from, const ir::Shape& to, int64_t columns) {
 }
 
 /// The product of a matrix and another one that is constant, and the bias that is added to it.
-struct Product {
+struct RowProduct {
   ir::NodeId user;  // of the result
   ir::ValueId bias = ir::no_value;
   std::vector<std::string> origins;
 };
 
-std::optional<Product> product_at(const ir::Graph& graph, const ir::Node& node) {
-  Product found{graph.only_user(node.outputs[0]), ir::no_value, node.origins};
+std::optional<RowProduct> row_product_at(const ir::Graph& graph, const ir::Node& node) {
+  RowProduct found{graph.only_user(node.outputs[0]), ir::no_value, node.origins};
   if (node.op == "Gemm") {
     if (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1) return std::nullopt;
     if (node.inputs.size() > 2) found.bias = node.inputs[2];
@@ -44,7 +44,7 @@ std::optional<Product> product_at(const ir::Graph& graph, const ir::Node& node) 
 /// Transpose of those axes behind it goes before it, where it may meet another.
 bool keep(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
-  const auto product = product_at(graph, node);
+  const auto product = row_product_at(graph, node);
   if (!product) return false;
   const Tensor* weights = graph.constant(node.inputs[1]);
   const ir::Node* flat = made_by(graph, node.inputs[0], "Reshape");

@@ -108,7 +108,7 @@ std::optional<Ramp> transposed(const ir::Node& node, const Ramp& ramp) {
 std::optional<Ramp> find(const ir::Graph& graph, ir::ValueId value, int left);
 
 /// The sum of two ramps that repeat along axes of one element.
-std::optional<Ramp> sum(const ir::Graph& graph, const ir::Node& node, const ir::Shape& to, int left) {
+std::optional<Ramp> sum_of_ramps(const ir::Graph& graph, const ir::Node& node, const ir::Shape& to, int left) {
   Ramp result{0, std::vector<int64_t>(to.size(), 0)};
   for (const ir::ValueId input : node.inputs) {
     const auto ramp = find(graph, input, left);
@@ -121,7 +121,7 @@ std::optional<Ramp> sum(const ir::Graph& graph, const ir::Node& node, const ir::
 }
 
 /// A ramp times a number.
-std::optional<Ramp> multiple(const ir::Graph& graph, const ir::Node& node, const ir::Shape& to, int left) {
+std::optional<Ramp> ramp_times(const ir::Graph& graph, const ir::Node& node, const ir::Shape& to, int left) {
   for (size_t side = 0; side < 2; ++side) {
     const auto number = integers(graph, node.inputs[1 - side]);
     if (!number || number->size() != 1 || std::abs(number->front()) > largest_factor) continue;
@@ -148,8 +148,8 @@ std::optional<Ramp> find(const ir::Graph& graph, ir::ValueId value, int left) {
   const ir::Node* node = graph.producer(value);
   if (!node) return std::nullopt;
   if (node->op == "Range") return range(graph, *node);
-  if (node->op == "Add") return sum(graph, *node, *shape, left - 1);
-  if (node->op == "Mul") return multiple(graph, *node, *shape, left - 1);
+  if (node->op == "Add") return sum_of_ramps(graph, *node, *shape, left - 1);
+  if (node->op == "Mul") return ramp_times(graph, *node, *shape, left - 1);
   if (node->op == "ConstantOfShape") {
     const auto found = node->attributes.find("value");
     const auto* fill = found == node->attributes.end() ? nullptr : std::get_if<Tensor>(&found->second);

@@ -5,7 +5,7 @@
 namespace tenon::passes {
 namespace {
 
-ir::Shape without_ones(const ir::Shape& shape, size_t begin, size_t end) {
+ir::Shape long_axes(const ir::Shape& shape, size_t begin, size_t end) {
   ir::Shape result;
   for (size_t axis = begin; axis < end; ++axis)
     if (!(shape[axis] == ir::Dim(1))) result.push_back(shape[axis]);
@@ -13,13 +13,13 @@ ir::Shape without_ones(const ir::Shape& shape, size_t begin, size_t end) {
 }
 
 /// Matrices of a product, with the axes of its batch before a Reshape joined them.
-struct Operand {
+struct JoinedBatch {
   ir::ValueId value = ir::no_value;  // before the Reshape
   ir::Shape batch, whole;            // the axes apart, and with those of the matrices
   bool transposed = false;
   std::vector<std::string> origins;
 
-  Operand(const ir::Graph& graph, ir::ValueId from) {
+  JoinedBatch(const ir::Graph& graph, ir::ValueId from) {
     if (const ir::Node* turn = made_by(graph, from, "Transpose"); turn && turn->integers("perm") == Perm{0, 2, 1}) {
       transposed = true;
       origins = turn->origins;
@@ -30,8 +30,8 @@ struct Operand {
     if (!before || !to || to->size() != 3 || before->size() < 4) return;
     size_t axes = 0;
     for (ir::Dim size(1); axes < before->size() && !(size == (*to)[0]);) size = size * (*before)[axes++];
-    batch = without_ones(*before, 0, axes);
-    if (batch.size() < 2 || without_ones(*before, axes, before->size()) != without_ones(*to, 1, 3)) return;
+    batch = long_axes(*before, 0, axes);
+    if (batch.size() < 2 || long_axes(*before, axes, before->size()) != long_axes(*to, 1, 3)) return;
     whole = batch;
     whole.insert(whole.end(), to->begin() + 1, to->end());
     if (!reshape_target(*before, whole)) return;
@@ -52,11 +52,11 @@ struct Operand {
   }
 };
 
-bool split(ir::Graph& graph, ir::NodeId id) {
+bool split_batch(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   const ir::Shape* to = node.op == "MatMul" ? shape_of(graph, node.outputs[0]) : nullptr;
   if (!to || to->size() != 3 || node.inputs.size() != 2) return false;
-  const Operand a(graph, node.inputs[0]), b(graph, node.inputs[1]);
+  const JoinedBatch a(graph, node.inputs[0]), b(graph, node.inputs[1]);
   if (a.value == ir::no_value || b.value == ir::no_value || a.batch != b.batch) return false;
   ir::Shape whole = a.batch;
   whole.insert(whole.end(), to->begin() + 1, to->end());
@@ -84,7 +84,7 @@ bool split(ir::Graph& graph, ir::NodeId id) {
 }  // namespace
 
 bool split_batches(ir::Graph& graph) {
-  return each_node(graph, [&](ir::NodeId id) { return split(graph, id); });
+  return each_node(graph, [&](ir::NodeId id) { return split_batch(graph, id); });
 }
 
 }  // namespace tenon::passes
