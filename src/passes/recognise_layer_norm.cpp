@@ -23,6 +23,11 @@ struct Norm {
 
   /// Whether it is along all axes behind the channels.
   bool is_of_maps(size_t rank) const { return centred && rank > 3 && axes.front() == 2 && axes.size() + 2 == rank; }
+  /// Whether it is along all axes but those of images and of groups of channels, which are the last two.
+  bool is_of_groups(size_t rank) const {
+    return centred && rank > 3 && axes.size() + 2 == rank && axes[0] == 1 && axes[rank - 4] == rank - 3 &&
+           axes[rank - 3] == rank - 1;
+  }
   std::vector<std::string> origins;
 };
 
@@ -72,7 +77,9 @@ class NormMatcher {
     const size_t before = x.size() - tensor->dims().rank();
     Dims sizes;
     for (size_t axis = 0; axis < x.size(); ++axis) {
-      const bool inside = norm_.is_of_maps(x.size()) ? axis == 1 : is_inside(axis);
+      const bool inside = norm_.is_of_maps(x.size())     ? axis == 1
+                          : norm_.is_of_groups(x.size()) ? axis + 2 >= x.size()
+                                                         : is_inside(axis);
       const int64_t size = axis < before ? 1 : tensor->dims()[axis - before];
       if (inside ? !(x[axis] == ir::Dim(size)) : size != 1) return false;
       if (inside) sizes.push_back(size);
@@ -280,6 +287,33 @@ ir::ValueId of_maps(ir::Graph& graph, const Norm& norm, int64_t channels, const 
                      {{"epsilon", static_cast<float>(norm.epsilon)}}, norm.origins, name);
 }
 
+/// Of groups of channels, which a Reshape took apart, it is GroupNormalization with the channels before the maps.
+std::optional<ir::ValueId> of_groups(ir::Graph& graph, const Norm& norm, const std::string& name) {
+  const ir::Shape shape = *shape_of(graph, norm.x);
+  const size_t rank = shape.size();
+  const ir::Node* apart = made_by(graph, norm.x, "Reshape");
+  const ir::Shape* from = apart ? shape_of(graph, apart->inputs[0]) : nullptr;
+  if (!from || from->size() + 1 != rank || !std::equal(from->begin(), from->end() - 1, shape.begin())) return {};
+  const ir::Dim channels = from->back();
+  const auto target = reshape_target(*from, shape);
+  if (!channels.is_constant() || !shape[rank - 2].is_constant() || !target) return {};
+  const auto list = [&](const Tensor& given, float otherwise, const char* what) {
+    const Dims dims{channels.value()};
+    return graph.add_constant(name + what, given ? given.reshaped(dims) : filled(dims, otherwise));
+  };
+  Perm perm{0, static_cast<int64_t>(rank) - 2};
+  for (size_t axis = 1; axis + 2 < rank; ++axis) perm.push_back(static_cast<int64_t>(axis));
+  const auto transposed = [&](ir::ValueId value, const Perm& by) {
+    return graph.apply("Transpose", {value}, {{"perm", by}}, norm.origins, name);
+  };
+  const ir::ValueId x = transposed(apart->inputs[0], perm);
+  const ir::ValueId y = graph.apply(
+      "GroupNormalization", {x, list(norm.scale, 1, ".scale"), list(norm.bias, 0, ".bias")},
+      {{"epsilon", static_cast<float>(norm.epsilon)}, {"num_groups", shape[rank - 2].value()}}, norm.origins, name);
+  return graph.apply("Reshape", {transposed(y, inverse(perm)), constant(graph, name + ".groups", *target)}, {},
+                     norm.origins, name);
+}
+
 /// Along the last axes, as the ops are; another axis is transposed to the end.
 ir::ValueId of_rows(ir::Graph& graph, Norm norm, const Dims& sizes, bool last, const std::string& name) {
   const size_t rank = shape_of(graph, norm.x)->size();
@@ -313,6 +347,11 @@ bool replace_by(ir::Graph& graph, ir::NodeId id, const Norm& norm) {
     if (!shape[1].is_constant()) return false;
     replace(graph, id, of_maps(graph, norm, shape[1].value(), name));
     return true;
+  }
+  if (norm.is_of_groups(rank)) {
+    const auto groups = of_groups(graph, norm, name);
+    if (groups) replace(graph, id, *groups);
+    return groups.has_value();
   }
   const bool last = norm.axes.back() - norm.axes.front() + 1 == count && norm.axes.back() + 1 == rank;
   if (count > 1 && (!last || !norm.scale)) return false;
