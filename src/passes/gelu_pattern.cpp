@@ -2,6 +2,7 @@
 #include "passes/gelu_pattern.h"
 
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "passes/rewrite.h"
@@ -16,10 +17,10 @@ constexpr int depth = 6;    // of nodes within each other
 struct Polynomial {
   std::array<std::array<double, 2>, degrees> at{};
 
-  bool is(const Polynomial& other) const {
+  bool is(const Polynomial& other, double tolerance) const {
     for (int i = 0; i < degrees; ++i)
       for (int j = 0; j < 2; ++j)
-        if (!(std::abs(at[i][j] - other.at[i][j]) <= 1e-4 * std::abs(other.at[i][j]))) return false;
+        if (!(std::abs(at[i][j] - other.at[i][j]) <= tolerance * std::abs(other.at[i][j]))) return false;
     return true;
   }
 };
@@ -64,6 +65,10 @@ class Reader {
     return sum;
   }
 
+  /// How far two rounded constants may lie from what they stand for: as in files of f16 and bf16, which these come from
+  /// where all have so few digits.
+  double tolerance() const { return digits_ & 0x1fff ? 1e-4 : digits_ & 0xffff ? 1e-3 : 4e-3; }
+
   std::vector<std::string> origins;
 
  private:
@@ -76,7 +81,10 @@ class Reader {
     Polynomial result;
     if (value == x_) return result.at[1][0] = 1, result;
     if (value == gate_) return result.at[0][1] = 1, result;
-    if (const auto number = scalar(graph_, value)) return constant(*number);
+    if (const auto number = scalar(graph_, value)) {
+      digits_ |= std::bit_cast<uint32_t>(static_cast<float>(*number));
+      return constant(*number);
+    }
     const ir::Node* node = left > 0 && graph_.only_user(value) != ir::no_node ? graph_.producer(value) : nullptr;
     // A square by itself uses its value twice.
     return node ? of(*node, left) : std::nullopt;
@@ -84,6 +92,7 @@ class Reader {
 
   const ir::Graph& graph_;
   ir::ValueId x_, gate_;
+  uint32_t digits_ = 0;  // those of all constants, as floats
 };
 
 /// The one Erf or Tanh among what feeds a node through sums and products; the others are where x may be.
@@ -120,9 +129,9 @@ std::optional<GeluPattern> find_gelu(const ir::Graph& graph, const ir::Node& las
     if (x == gate->outputs[0]) continue;
     Reader inside(graph, x, ir::no_value), outside(graph, x, gate->outputs[0]);
     const auto read = inside.of(*inner);
-    if (!read || !read->is(argument)) continue;
+    if (!read || !read->is(argument, inside.tolerance())) continue;
     const auto result = outside.of(last);
-    if (!result || !result->is(whole)) continue;
+    if (!result || !result->is(whole, outside.tolerance())) continue;
     return GeluPattern{x, erf ? "none" : "tanh", joined(joined(inside.origins, gate->origins), outside.origins)};
   }
   return std::nullopt;
