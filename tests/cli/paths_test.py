@@ -27,7 +27,7 @@ VERBS = {
     'detect': {**MODEL_OPTIONS, **IMAGE_OPTIONS},
     'classify': {**MODEL_OPTIONS, **IMAGE_OPTIONS},
     'segment': {**MODEL_OPTIONS, **IMAGE_OPTIONS},
-    'bench': {**MODEL_OPTIONS, **DATA_OPTIONS, '--json': 'out'},
+    'bench': {**MODEL_OPTIONS, '--input': 'in', **DATA_OPTIONS, '--json': 'out'},
     'inspect': {**MODEL_OPTIONS, '--json': 'out'},
     'why': {**MODEL_OPTIONS, '--json': 'out'},
     'verify': {'DIR': 'in_folder', '--json': 'out'},
