@@ -63,7 +63,7 @@ class QuietTuning {
   QuietTuning(const plan::TimingCache& cache, const BuildOptions& options) : cache_(cache), options_(options) {}
   void operator()(plan::Plan& plan) {
     const NoiseMeter meter;
-    tuned_ += compile::tune(plan, cache_.records(), options_.budget_seconds, options_.progress);
+    tuned_ += compile::tune(plan, cache_.records(), disturbed_, options_.budget_seconds, options_.progress);
     other_cores_ = std::max(other_cores_, meter.read().other_cores);
   }
   void warn() const {
@@ -80,6 +80,7 @@ class QuietTuning {
   const plan::TimingCache& cache_;
   const BuildOptions& options_;
   compile::Tuned tuned_;
+  compile::Disturbed disturbed_;
   double other_cores_ = 0;
 };
 

@@ -4,10 +4,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/plan.h"
+
 namespace tenon::compile {
 namespace {
 
 constexpr double most_spread = 0.1, least_spread = 1;  // of times that say the same; microseconds
+constexpr int tries = 2;                               // runs, before a tactic may be found hopeless
+constexpr double hopeless = 3;  // times the least time of all: whoever takes cores away makes no such difference in all
 
 double median_of(std::vector<double> times) {
   std::sort(times.begin(), times.end());
@@ -32,7 +36,8 @@ struct Runs {
 }  // namespace
 
 std::vector<Measurement> measure(backends::TacticTimer& timer, std::span<const size_t> ready,
-                                 const backends::TimingPolicy& policy, bool thoroughly, double known) {
+                                 const backends::TimingPolicy& policy, bool thoroughly, double known,
+                                 Allowance& allowance) {
   const auto enough = static_cast<size_t>(std::min(3, policy.repeats));
   std::vector<Runs> runs(ready.size());
   double spent = 0;
@@ -42,31 +47,40 @@ std::vector<Measurement> measure(backends::TacticTimer& timer, std::span<const s
     runs[at].all.push_back(time);
     if (!timer.disturbed()) runs[at].undisturbed.push_back(time);
   };
-  for (int repeat = 0; repeat < policy.repeats; ++repeat)
-    for (size_t at = 0; at < ready.size(); ++at) run(at);
-  double best = known;
-  for (const Runs& one : runs) best = std::min(best, one.least());
+  double best = plan::never;
+  // What was timed at another time is a measure for undisturbed runs alone.
+  const auto is_hopeless = [&](size_t at) {
+    return runs[at].least() > hopeless * (runs[at].undisturbed.empty() ? best : std::min(best, known));
+  };
+  for (int repeat = 0; repeat < policy.repeats; ++repeat) {
+    for (size_t at = 0; at < ready.size(); ++at)
+      if (repeat < tries || !is_hopeless(at)) run(at);
+    for (const Runs& one : runs) best = std::min(best, one.least());
+  }
   std::vector<size_t> contenders;
   for (size_t at = 0; at < ready.size(); ++at)
-    if (runs[at].least() <= best * policy.near) contenders.push_back(at);
+    if (runs[at].least() <= std::min(best, known) * policy.near) contenders.push_back(at);
   const bool settled = contenders.size() < 2 && policy.repeats > 1;
   for (int repeat = 0; !settled && thoroughly && repeat < policy.more_repeats; ++repeat)
     for (const size_t at : contenders) run(at);
   const auto time_of = [&](size_t at) { return policy.by_least ? runs[at].least() : runs[at].median(); };
   // A least time is borne out by a few, a median by most.
   const auto is_short = [&](size_t at) {
+    if (policy.repeats > tries && is_hopeless(at)) return false;
     const size_t most = policy.by_least ? 0 : runs[at].all.size() / 2 + 1;
     return runs[at].agreeing(time_of(at)) < std::max(enough, most);
   };
-  for (const double limit = 2 * spent; spent < limit;) {
+  allowance.earn(spent);
+  const double before = spent;
+  for (const double limit = std::min(2 * spent, spent + allowance.microseconds); spent < limit;) {
     bool any = false;
     for (size_t at = 0; at < ready.size(); ++at)
       if (is_short(at)) run(at), any = true;
     if (!any) break;
   }
+  allowance.spend(spent - before);
   std::vector<Measurement> results;
-  for (size_t at = 0; at < ready.size(); ++at)
-    results.push_back({time_of(at), is_short(at)});
+  for (size_t at = 0; at < ready.size(); ++at) results.push_back({time_of(at), is_short(at)});
   return results;
 }
 

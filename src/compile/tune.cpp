@@ -67,9 +67,11 @@ Record with_unfused(const Record& record, double microseconds) {
 
 class Tuner {
  public:
-  Tuner(plan::Plan& plan, const plan::Records& known, double budget_seconds, const Progress& progress)
+  Tuner(plan::Plan& plan, const plan::Records& known, Disturbed& disturbed, double budget_seconds,
+        const Progress& progress)
       : plan_(plan),
         known_(known),
+        disturbed_(disturbed),
         budget_seconds_(budget_seconds),
         progress_(progress),
         backend_(backends::backend(plan.device)),
@@ -81,13 +83,14 @@ class Tuner {
   Tuned run() {
     tune_all();
     Tuned tuned;
-    for (const auto& [key, tactics] : timed_)
-      for (const std::string& tactic : tactics) {
-        const std::vector<Candidate> list = timed_of(plan_.records.at(key));
-        ++tuned.tactics;
-        tuned.disturbed += std::any_of(list.begin(), list.end(),
-                                       [&](const Candidate& one) { return one.kernel == tactic && one.source == 0; });
-      }
+    for (const auto& [key, tactics] : timed_) {
+      std::vector<Candidate> list = timed_of(plan_.records.at(key));
+      std::erase_if(list, [&, &tactics = tactics](const Candidate& one) {
+        return one.source != 0 || one.microseconds >= plan::never || !tactics.count(one.kernel);
+      });
+      tuned.tactics += static_cast<int64_t>(tactics.size()), tuned.disturbed += static_cast<int64_t>(list.size());
+      if (!list.empty()) disturbed_.records[key] = joined(disturbed_.records[key], plan::record_of(std::move(list)));
+    }
     return tuned;
   }
 
@@ -128,7 +131,9 @@ class Tuner {
       const auto record = records.find(key);
       return record == records.end() ? Record() : current(record->second, sources);
     };
-    return joined(of(known_), of(plan_.records));
+    const auto given_up = disturbed_.records.find(key);
+    const Record known = joined(of(known_), of(plan_.records));
+    return given_up == disturbed_.records.end() ? known : joined(given_up->second, known);
   }
 
   void enter(Problem problem, Unfused unfused) {
@@ -212,6 +217,7 @@ class Tuner {
       for (int round = 0; round < policy_.rounds + more_rounds; ++round)
         for (size_t at = 0; at < entries_.size(); ++at) {
           if (!is_open(entries_[at], round)) continue;
+          left_.allow(disturbed_.allowance.microseconds / 1e6, Allowance::share);
           report("tune", left_.left(round, at));
           const auto begin = Clock::now();
           time(entries_[at], round);
@@ -241,16 +247,13 @@ class Tuner {
   double tactics_again(const Entry& entry) const {
     const auto record = plan_.records.find(entry.key);
     if (record == plan_.records.end() || record->second.microseconds > longest_again) return 0;
-    const auto count = static_cast<double>(open_tactics(entry, 1).size());
+    const auto count = static_cast<double>(open_tactics(entry, 1, false).size());
     return count == 1 && entry.open.size() > 1 ? 0 : count;
   }
 
   double disturbed_tactics(const Entry& entry) const {
     const auto record = plan_.records.find(entry.key);
-    if (record == plan_.records.end()) return 0;
-    const std::vector<Candidate> timed = timed_of(record->second);
-    return static_cast<double>(
-        std::count_if(timed.begin(), timed.end(), [&](const Candidate& one) { return is_disturbed(entry, one); }));
+    return record == plan_.records.end() ? 0 : static_cast<double>(count_disturbed(entry, record->second));
   }
 
   /// Of the tactics of groups that are not known: each runs all members.
@@ -275,19 +278,23 @@ class Tuner {
     const auto record = plan_.records.find(entry.key);
     if (round == 0) return true;
     if (record == plan_.records.end() || record->second.microseconds > longest_again) return false;
-    return round < policy_.rounds || has_disturbed(entry, record->second);
+    return round < policy_.rounds || may_again(entry, record->second);
   }
 
   static bool is_disturbed(const Entry& entry, const Candidate& one) {
     return one.source == 0 && one.microseconds < plan::never && entry.open.count(one.kernel);
   }
-  static bool has_disturbed(const Entry& entry, const Record& record) {
+  static int64_t count_disturbed(const Entry& entry, const Record& record) {
     const std::vector<Candidate> timed = timed_of(record);
-    return std::any_of(timed.begin(), timed.end(), [&](const Candidate& one) { return is_disturbed(entry, one); });
+    return std::count_if(timed.begin(), timed.end(), [&](const Candidate& one) { return is_disturbed(entry, one); });
+  }
+  bool may_again(const Entry& entry, const Record& record) const {
+    return !disturbed_.allowance.is_spent() && count_disturbed(entry, record) > 0;
   }
 
-  /// Those that are to be timed; on later rounds of them those that may yet be the fastest, or were disturbed.
-  std::vector<std::string> open_tactics(const Entry& entry, int round) const {
+  /// Those that are to be timed; on later rounds of them those that may yet be the fastest, or were disturbed, where
+  /// they may be timed again.
+  std::vector<std::string> open_tactics(const Entry& entry, int round, bool is_again) const {
     std::vector<std::string> names;
     for (const std::string& tactic : entry.tactics)
       if (entry.open.count(tactic)) names.push_back(tactic);
@@ -295,23 +302,32 @@ class Tuner {
     const Record& record = plan_.records.at(entry.key);
     std::set<std::string> near{record.kernel};
     for (const Candidate& candidate : record.candidates)
-      if (candidate.microseconds <= record.microseconds * policy_.near || is_disturbed(entry, candidate))
+      if (candidate.microseconds <= record.microseconds * policy_.near || (is_again && is_disturbed(entry, candidate)))
         near.insert(candidate.kernel);
     std::erase_if(names, [&](const std::string& name) { return !near.count(name); });
     return names;
   }
 
+  /// The part of these that is timed for no other reason than that it was disturbed.
+  double share_again(const Entry& entry, const std::vector<std::string>& tactics, int round) const {
+    if (round >= policy_.rounds) return 1;
+    const size_t anyway = open_tactics(entry, round, false).size();
+    return 1 - static_cast<double>(std::min(anyway, tactics.size())) / static_cast<double>(tactics.size());
+  }
+
   void time(const Entry& entry, int round) {
-    const std::vector<std::string> tactics = open_tactics(entry, round);
+    const bool is_again = round > 0 && may_again(entry, plan_.records.at(entry.key));
+    const std::vector<std::string> tactics = open_tactics(entry, round, is_again);
     // The fastest of several is not timed again alone.
-    if (tactics.empty() || (round > 0 && tactics.size() == 1 && entry.open.size() > 1 &&
-                            !has_disturbed(entry, plan_.records.at(entry.key))))
-      return;
+    if (tactics.empty() || (round > 0 && tactics.size() == 1 && entry.open.size() > 1 && !is_again)) return;
+    const auto begin = Clock::now();
     timer_->set_members(entry.unfused.members);
     const std::vector<size_t> ready = timer_->begin(entry.problem, tactics);
     std::vector<Candidate> timed;
-    const double known = entry.known.kernel.empty() ? plan::never : entry.known.microseconds;
-    const std::vector<Measurement> measured = measure(*timer_, ready, policy_, round == 0, known);
+    double known = entry.known.kernel.empty() ? plan::never : entry.known.microseconds;
+    if (round > 0) known = std::min(known, plan_.records.at(entry.key).microseconds);
+    const std::vector<Measurement> measured = measure(*timer_, ready, policy_, round == 0, known, disturbed_.allowance);
+    if (is_again) disturbed_.allowance.spend(1e6 * seconds_since(begin) * share_again(entry, tactics, round));
     for (size_t at = 0; at < ready.size(); ++at) {
       const std::string& tactic = tactics[ready[at]];
       timed.push_back({tactic, measured[at].microseconds, measured[at].disturbed ? 0 : entry.open.at(tactic)});
@@ -328,8 +344,7 @@ class Tuner {
                   {.where = "node " + entry.problem.node->label(), .why = entry.key});
   }
 
-  /// `left`: seconds; below 0: not known.
-  /// False where the user cancels.
+  /// `left`: seconds; below 0: not known. False where the user cancels.
   bool tells(const char* stage, double left) const {
     const double spent = seconds_since(begin_);
     return !progress_ || progress_(stage, left < 0 ? 0 : spent / (spent + left), left);
@@ -340,6 +355,7 @@ class Tuner {
 
   plan::Plan& plan_;
   const plan::Records& known_;
+  Disturbed& disturbed_;
   const double budget_seconds_;
   const Progress& progress_;
   const backends::Backend& backend_;
@@ -358,9 +374,10 @@ class Tuner {
 
 }  // namespace
 
-Tuned tune(plan::Plan& plan, const plan::Records& known, double budget_seconds, const Progress& progress) {
+Tuned tune(plan::Plan& plan, const plan::Records& known, Disturbed& disturbed, double budget_seconds,
+           const Progress& progress) {
   const auto begin = Clock::now();
-  Tuned tuned = Tuner(plan, known, budget_seconds, progress).run();
+  Tuned tuned = Tuner(plan, known, disturbed, budget_seconds, progress).run();
   // What stands behind sizes that data decides, at usual ones.
   const plan::Planned part = plan::planned(plan::concretise(plan.graph, plan.shapes), plan);
   if (!part.rest) return tuned;
@@ -368,7 +385,7 @@ Tuned tune(plan::Plan& plan, const plan::Records& known, double budget_seconds, 
   for (const plan::RestPart& behind : rest->parts) {
     if (!behind.planned) continue;
     const double left = budget_seconds < 0 ? budget_seconds : std::max(0.0, budget_seconds - seconds_since(begin));
-    const Tuned its = Tuner(behind.planned->plan, known, left, progress).run();
+    const Tuned its = Tuner(behind.planned->plan, known, disturbed, left, progress).run();
     tuned.tactics += its.tactics, tuned.disturbed += its.disturbed;
     plan.records.insert(behind.planned->plan.records.begin(), behind.planned->plan.records.end());
   }

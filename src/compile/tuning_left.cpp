@@ -50,23 +50,23 @@ double TuningLeft::left(int round, size_t next) const {
   double disturbed_again = 0;  // rounds, of what is disturbed now
   for (int more = std::max(0, round - rounds_), at = more; at < more_; ++at)
     disturbed_again = at == more ? 1 : 1 + still_disturbed * disturbed_again;
-  const double rounds = 1 + cost * ((rounds_ - 1) * again_share + disturbed_again * disturbed_share);
-  double left = later_ * usual() * rounds;
+  const double rounds = 1 + cost * (rounds_ - 1) * again_share, repeats = cost * disturbed_again * disturbed_share;
+  double left = later_ * usual() * rounds, again = later_ * usual() * repeats;
   for (size_t at = 0; at < entries_.size(); ++at) {
     const Entry& entry = entries_[at];
     if (round == 0 && at >= next && entry.seconds < 0) {
-      left += entry.work * each(entry) * rounds;
+      left += entry.work * each(entry) * rounds, again += entry.work * each(entry) * repeats;
       continue;
     }
     const double one = each(entry) * cost;
     if (round < rounds_) {
       const int more = rounds_ - 1 - round + (round > 0 && at >= next ? 1 : 0);
-      left += one * (more * entry.again + disturbed_again * entry.disturbed);
+      left += one * more * entry.again, again += one * disturbed_again * entry.disturbed;
     } else {
-      left += one * entry.disturbed * (disturbed_again - (at < next ? 1 : 0));
+      again += one * entry.disturbed * (disturbed_again - (at < next ? 1 : 0));
     }
   }
-  return left;
+  return left + std::min(again, std::max(0.0, allowed_) + allowed_share_ * left);
 }
 
 }  // namespace tenon::compile

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 namespace tenon::compile {
@@ -21,6 +22,8 @@ class TuningLeft {
   /// An entry's round took so long. `again`: work of each of its later rounds; `disturbed`: of what will be timed once
   /// more behind all rounds, as it stands.
   void timed(size_t entry, int round, double seconds, double again, double disturbed);
+  /// What was disturbed is timed again for at most so many seconds, and such a part of the time of all else.
+  void allow(double seconds, double share) { allowed_ = seconds, allowed_share_ = share; }
   /// Seconds from the entry `next` of a round on; below 0: not known.
   double left(int round, size_t next) const;
 
@@ -35,6 +38,7 @@ class TuningLeft {
   int rounds_, more_;
   double usual_seconds_;
   double later_ = 0;
+  double allowed_ = std::numeric_limits<double>::infinity(), allowed_share_ = 0;
   std::vector<Entry> entries_;
   double seconds_ = 0, work_ = 0;                  // of first rounds, of these entries
   double all_seconds_ = 0, all_work_ = 0;          // the same of all entries so far

@@ -35,7 +35,8 @@ std::unique_ptr<Engine> tuned(const plan::Plan& plan, ir::Graph graph) {
   constexpr double most_seconds = 20;
   plan::Plan other = plan;
   other.graph = std::move(graph);
-  compile::tune(other, {}, most_seconds, {});
+  compile::Disturbed disturbed;
+  compile::tune(other, {}, disturbed, most_seconds, {});
   return std::make_unique<Engine>(engine_of(std::move(other)));
 }
 

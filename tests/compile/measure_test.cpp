@@ -34,7 +34,8 @@ class ToldTimer : public backends::TacticTimer {
 
 std::vector<Measurement> measured(ToldTimer& timer, const backends::TimingPolicy& how = policy) {
   constexpr size_t ready[] = {0, 1};
-  return measure(timer, ready, how, true, plan::never);
+  Allowance allowance;
+  return measure(timer, ready, how, true, plan::never, allowance);
 }
 
 TEST(Measure, TakesTheLeastTimeOrTheMedianAsThePolicySays) {
@@ -107,6 +108,38 @@ TEST(Compare, SaysWhetherMostRoundsAgree) {
   const Comparison later = compare([&] { return ++rounds <= 9 ? 100. * rounds : 100; }, [] { return 50.; });
   EXPECT_TRUE(later.steady);
   EXPECT_EQ(later.one, 100);
+}
+
+TEST(Measure, DoesNotGoOnWithWhatIsFarBehind) {
+  ToldTimer timer([](size_t tactic, int) { return Measurement{tactic == 1 ? 400 : 100.0, tactic == 1}; });
+  const auto times = measured(timer);
+  EXPECT_EQ(timer.runs[0], policy.repeats);
+  EXPECT_EQ(timer.runs[1], 2);
+  EXPECT_EQ(times[1].microseconds, 400);
+  EXPECT_FALSE(times[1].disturbed) << "what it takes on an idle machine is of no use to anybody";
+  Allowance allowance;
+  constexpr size_t ready[] = {0};
+  for (const bool disturbed : {false, true}) {
+    ToldTimer alone([&](size_t, int) { return Measurement{400, disturbed}; });
+    EXPECT_EQ(measure(alone, ready, policy, false, 100, allowance)[0].disturbed, disturbed);
+    EXPECT_EQ(alone.runs[0], disturbed ? 10 : 2) << "behind one that was timed before, perhaps in a quiet moment";
+  }
+}
+
+TEST(Measure, TimesAgainWithinWhatIsAllowed) {
+  constexpr size_t ready[] = {0};
+  const auto runs_with = [&](Allowance& allowance) {
+    ToldTimer timer([](size_t, int) { return Measurement{100, true}; });
+    EXPECT_TRUE(measure(timer, ready, policy, false, plan::never, allowance)[0].disturbed);
+    return timer.runs[0];
+  };
+  Allowance much, little{0};
+  EXPECT_EQ(runs_with(much), 10) << "as long as the rest took";
+  EXPECT_EQ(runs_with(little), 8) << "half as long, whatever the machine does";
+  EXPECT_TRUE(little.is_spent());
+  int more = 0;
+  for (int problem = 0; problem < 20; ++problem) more += runs_with(little) - policy.repeats;
+  EXPECT_LE(more, 20 * policy.repeats * Allowance::share + 1);
 }
 
 TEST(Measure, TriesNothingAgainOnAQuietMachine) {

@@ -75,5 +75,19 @@ TEST(TuningLeft, CountsWhatWasDisturbed) {
   EXPECT_LT(watched.error(0.2), 0.4) << "it expects that less and less is disturbed";
 }
 
+TEST(TuningLeft, CountsNoMoreOfWhatWasDisturbedThanIsAllowed) {
+  TuningLeft left(1, 3);
+  left.begin({1, 1});
+  left.timed(0, 0, 10, 0, 1), left.timed(1, 0, 10, 0, 1);
+  EXPECT_GT(left.left(1, 0), 20);
+  left.allow(4, 0.5);
+  EXPECT_DOUBLE_EQ(left.left(1, 0), 4);
+  EXPECT_DOUBLE_EQ(left.left(0, 0), 4) << "all first rounds are over";
+  left.allow(-1, 0.5);
+  EXPECT_DOUBLE_EQ(left.left(1, 0), 0);
+  left.begin({1, 1});
+  EXPECT_DOUBLE_EQ(left.left(0, 0), 20 + 10) << "and half of what first rounds take";
+}
+
 }  // namespace
 }  // namespace tenon::compile

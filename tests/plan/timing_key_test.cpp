@@ -37,14 +37,16 @@ Record tuned(const Records& known, double budget_seconds = -1, const Records& ow
   for (int tries = 0; tries < most_tries; ++tries) {
     plan = plan_of_convolution();
     plan.records = own;
-    if (compile::tune(plan, known, budget_seconds, {}).disturbed == 0) break;
+    compile::Disturbed disturbed;
+    if (compile::tune(plan, known, disturbed, budget_seconds, {}).disturbed == 0) break;
   }
   return plan.records.empty() ? Record() : plan.records.begin()->second;
 }
 
 std::string key_of_convolution() {
   Plan plan = plan_of_convolution();
-  compile::tune(plan, {}, -1, {});
+  compile::Disturbed disturbed;
+  compile::tune(plan, {}, disturbed, -1, {});
   return plan.records.begin()->first;
 }
 
@@ -106,6 +108,24 @@ TEST(Tune, MeasuresWhatAnEngineOnlyTells) {
   const Records own{{key_of_convolution(), record}};
   EXPECT_EQ(tuned({}, 0, own).microseconds, told) << "without time it is what there is";
   for (const auto& [name, candidate] : by_name(tuned({}, -1, own))) EXPECT_LT(candidate.microseconds, told) << name;
+}
+
+/// Each plan of a build would wait for a quiet moment again, which does not come.
+TEST(Tune, WaitsOnceForWhatIsDisturbed) {
+  const Record record = tuned({});
+  const std::string given_up = record.candidates.back().kernel;
+  compile::Disturbed disturbed;
+  disturbed.records[key_of_convolution()] = {given_up, told, {}, 0};
+  Plan plan = plan_of_convolution();
+  compile::tune(plan, {}, disturbed, -1, {});
+  const auto names = by_name(plan.records.begin()->second);
+  EXPECT_EQ(names.at(given_up).microseconds, told);
+  EXPECT_EQ(names.at(given_up).source, 0u) << "it is not kept for other builds";
+  EXPECT_LT(names.at(record.kernel).microseconds, told);
+  EXPECT_EQ(names.size(), record.candidates.size() + 1);
+  plan = plan_of_convolution();
+  compile::tune(plan, {{key_of_convolution(), record}}, disturbed, -1, {});
+  EXPECT_LT(by_name(plan.records.begin()->second).at(given_up).microseconds, told) << "what is sound comes first";
 }
 
 TEST(Sources, AreKnownOfEveryKernel) {
