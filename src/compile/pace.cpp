@@ -94,6 +94,13 @@ double Pace::item_of(const Part& part, int depth) const {
   return item < 0 ? -1 : part.cost * item;
 }
 
+double Pace::left_inside(const Part& part, double item) const {
+  constexpr double late = 0.25;  // of what an item has taken, that it takes still when it is over its time
+  const double behind = std::max(0.0, part.items - part.done - 1);
+  // What takes longer than those before it says so of those behind it, too.
+  return std::max(item - part.open, late * part.open) + behind * std::max(item, part.open);
+}
+
 double Pace::left() {
   account();
   double sum = 0;
@@ -105,9 +112,9 @@ double Pace::left() {
     }
     const double item = item_of(part);
     if (item < 0) return -1;
-    const double rest = std::max(0.0, (part.items - part.done) * item - part.open);
     const bool is_inner = !scopes_.empty() && scopes_.back() == name;
-    sum += is_inner ? std::max(rest, inner_end_ - last_) : rest;
+    const double rest = std::max(0.0, (part.items - part.done) * item - part.open);
+    sum += is_inner ? std::max(left_inside(part, item), inner_end_ - last_) : rest;
   }
   return sum;
 }

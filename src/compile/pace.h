@@ -67,6 +67,8 @@ class Pace {
   Part* current();
   /// Seconds of an item; below 0: not known.
   double item_of(const Part& part, int depth = 0) const;
+  /// Seconds of a part one of whose items is being done in a scope.
+  double left_inside(const Part& part, double item) const;
 
   Progress told_;
   Clock clock_;

@@ -51,6 +51,10 @@ std::vector<std::vector<std::string>> members(const ir::Graph& graph, const quan
   return names;
 }
 
+double trials_of_drafts(const CalibrationContext& context) {
+  return context.setting.prefer ? usual_drafts * draft_trials : 0;
+}
+
 bool nearly_same(const quant::Quantiser& a, const quant::Quantiser& b) {
   return std::fabs(a.scale / b.scale - 1) < 0.03f && std::abs(a.zero - b.zero) <= 1;
 }
@@ -133,9 +137,9 @@ Values widest_ranges(const CalibrationContext& context, const quant::Structure& 
 }
 
 double choosing_trials(const CalibrationContext& context, const quant::Structure& structure) {
-  constexpr double most_choices = 4;  // beside the first
+  constexpr double usual_choices = 3;  // beside the first
   const double free = structure.groups - static_cast<double>(context.equalised.quantisers.size());
-  return factor_trials + most_choices * range_trial * free + (context.setting.prefer ? usual_drafts * draft_trials : 0);
+  return factor_trials + usual_choices * range_trial * free + trials_of_drafts(context);
 }
 
 quant::Equalised choose_factors(const CalibrationContext& context, const quant::Structure& structure) {
@@ -167,8 +171,9 @@ Values choose_ranges(const CalibrationContext& context, const quant::Structure& 
   }
   if (!automatic) return values;
   RecipeCandidates candidates = context.candidates(make_recipe(context, structure, values));
-  double least = candidates.error(values, few_probes), done = factor_trials;
-  const double all = choosing_trials(context, structure);
+  double least = candidates.error(values, few_probes), done = factor_trials, of_ranges = 0;
+  for (const auto& choice : choices) of_ranges += range_trial * static_cast<double>(choice.size() - 1);
+  const double all = factor_trials + of_ranges + trials_of_drafts(context);
   for (size_t group = 0; group < names.size(); ++group) {
     context.report("choose ranges", done / all);
     for (size_t choice = 1; choice < choices[group].size(); ++choice, done += range_trial) {
