@@ -95,6 +95,20 @@ void round_row(float* row, int64_t length, const quant::Quantiser& grid, const f
     row[i] = (steps + to_whole - to_whole) * scale;
   }
 }
+
+/// Takes in a position of every channel.
+void add_row(quant::ChannelSums& sums, const float* __restrict row, int64_t channels) {
+  double* __restrict sum = sums.sum.data(), * __restrict squares = sums.squares.data();
+  float* __restrict low = sums.low.data(), * __restrict high = sums.high.data();
+  for (int64_t i = 0; i < channels; ++i) {
+    const float number = row[i];
+    const double x = number;
+    sum[i] += x;
+    squares[i] += x * x;
+    low[i] = number < low[i] ? number : low[i];
+    high[i] = number > high[i] ? number : high[i];
+  }
+}
 }  // namespace
 
 void ValueObserver::examine(Watched& watched, std::byte* bytes, const Dims& dims, const Dims& strides,
@@ -121,7 +135,10 @@ void ValueObserver::examine(Watched& watched, std::byte* bytes, const Dims& dims
         round_row(row + i * step, 1, *context.round, factors ? &(*factors)[i] : nullptr);
     if (context.copy)
       for (int64_t i = 0; i < length; ++i) context.copy->data<float>()[at * length + i] = row[i * step];
-    if (context.channels) {
+    if (context.channels && !outer && step == 1) {
+      add_row(sums, row, length);
+      ++sums.positions;
+    } else if (context.channels) {
       for (int64_t i = 0; i < length; ++i) {
         const float number = row[i * step];
         const double x = number;
@@ -134,7 +151,9 @@ void ValueObserver::examine(Watched& watched, std::byte* bytes, const Dims& dims
       sums.positions += outer ? (second == 0) * length : 1;
     }
     if (context.histogram) {
-      for (int64_t i = 0; i < length; ++i) block.push_back(row[i * step]);
+      if (step == 1) block.insert(block.end(), row, row + length);
+      else
+        for (int64_t i = 0; i < length; ++i) block.push_back(row[i * step]);
       if (block.size() < block_floats) return;
       histogram.add(block.data(), static_cast<int64_t>(block.size()));
       block.clear();

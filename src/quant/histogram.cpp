@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace tenon::quant {
@@ -30,16 +31,39 @@ void Histogram::widen(int exponent) {
     }
 }
 
-void Histogram::add(const float* values, int64_t count) {
+namespace {
+struct Span {
   float low = INFINITY, high = -INFINITY;
-  int64_t bad = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const float x = values[i];
+  int64_t bad = 0;  // that are not finite
+};
+
+/// In lanes of their own, which compilers make vectors of.
+Span span_of(const float* values, int64_t count) {
+  constexpr int lanes = 16;
+  std::array<float, lanes> low, high;
+  std::array<int32_t, lanes> bad{};
+  low.fill(INFINITY), high.fill(-INFINITY);
+  Span all;
+  const auto take = [&](int lane, float x) {
     const bool finite = std::fabs(x) <= std::numeric_limits<float>::max();
-    bad += !finite;
-    low = finite && x < low ? x : low;
-    high = finite && x > high ? x : high;
+    bad[lane] += !finite;
+    low[lane] = finite && x < low[lane] ? x : low[lane];
+    high[lane] = finite && x > high[lane] ? x : high[lane];
+  };
+  int64_t at = 0;
+  for (; at + lanes <= count; at += lanes)
+    for (int lane = 0; lane < lanes; ++lane) take(lane, values[at + lane]);
+  for (; at < count; ++at) take(0, values[at]);
+  for (int lane = 0; lane < lanes; ++lane) {
+    all.bad += bad[lane];
+    all.low = std::min(all.low, low[lane]), all.high = std::max(all.high, high[lane]);
   }
+  return all;
+}
+}  // namespace
+
+void Histogram::add(const float* values, int64_t count) {
+  const auto [low, high, bad] = span_of(values, count);
   not_finite_ += bad;
   if (bad == count) return;
   low_ = count_ ? std::min(low_, low) : low;
@@ -47,15 +71,22 @@ void Histogram::add(const float* values, int64_t count) {
   count_ += count - bad;
   widen(exponent_of(largest()));
   // A power of two: the product is exact but for underflow, which lands in bin 0 like its value.
-  const double scale = 1 / width();
-  int64_t *positive = counts_[0].data(), *negative = counts_[1].data(), zeros = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const float x = values[i];
-    if (bad && !std::isfinite(x)) continue;
-    zeros += x == 0;
-    ++(x < 0 ? negative : positive)[static_cast<int>(std::fabs(x) * scale)];
+  const auto scale = static_cast<float>(1 / width());
+  int64_t* const counts[] = {counts_[0].data(), counts_[1].data()};
+  constexpr int64_t most = 512;
+  std::array<int32_t, most> bin;  // those of negatives behind the others
+  for (int64_t begin = 0; begin < count; begin += most) {
+    const int64_t some = std::min(most, count - begin);
+    int32_t zeros = 0;
+    for (int64_t i = 0; i < some; ++i) {
+      const float x = values[begin + i], size = std::fabs(x) * scale;
+      bin[i] = static_cast<int32_t>(size < bins ? size : 0) + (x < 0 ? bins : 0);
+      zeros += x == 0;
+    }
+    zeros_ += zeros;
+    for (int64_t i = 0; i < some; ++i)
+      if (bad == 0 || std::isfinite(values[begin + i])) ++counts[bin[i] >= bins][bin[i] & (bins - 1)];
   }
-  zeros_ += zeros;
 }
 
 void Histogram::merge(const Histogram& other) {
