@@ -23,7 +23,6 @@
 #include "quant/data_loader.h"
 #include "vision/detect.h"
 #include "vision/labels.h"
-
 namespace tenon::cli {
 namespace {
 
@@ -221,7 +220,6 @@ class DataJudge : public Judge {
   }
 
   std::shared_ptr<Calibrator> source() { return kept_.samples(); }
-
   std::shared_ptr<Calibrator> opened() {
     if (labels_) return labelled_samples(*labels_, spec_, transforms_);
     return calibration_data(data_, inputs_, shapes_, false);
@@ -236,27 +234,28 @@ class DataJudge : public Judge {
     std::optional<quant::DataLoader> exact;
     if (plain) exact.emplace(runner.graph, *plain, data_.options.count);
     Answers answers;
-    bool first = samples_ == 0;
     int64_t at = 0;
     worked_ = 0;
-    while (const auto batch = loader.next()) {
+    for (size_t number = 0; const auto batch = loader.next(); ++number) {
       const auto begin = Clock::now();
       runner.session.run(batch->inputs, runner.outputs);
-      if (first) recognise(runner, *batch);
-      first = false;
-      if (head_ || classes_ > 0 || samples_ == 0) other.reset();
-      else if (!other) other.emplace(*floats_);
-      const auto before = exact && other ? exact->next() : std::nullopt;
+      if (number == 0 && samples_ == 0) recognise(runner, *batch);
+      const bool is_plain = !head_ && classes_ == 0, is_compared = is_plain && samples_ > 0;
+      if (is_plain && !is_compared) exact_.of(number, [&] { return runner.outputs; });
+      const auto before = exact && is_compared ? exact->next() : std::nullopt;
       std::vector<Tensor> exact_outputs, outputs;
-      if (other) {
-        const Dims& input = batch->inputs[0].dims();
-        const int64_t size = input.rank() > 0 ? input[0] : 0;
-        other->session.run(before ? before->inputs : batch->inputs, other->outputs);
-        exact_outputs = by_sample(other->outputs, size), outputs = by_sample(runner.outputs, size);
+      if (is_compared) {
+        const auto run = [&] {
+          if (!other) other.emplace(*floats_);
+          other->session.run(before ? before->inputs : batch->inputs, other->outputs);
+          return other->outputs;
+        };
+        const int64_t rows = rows_in(batch->inputs[0]);
+        exact_outputs = by_sample(exact_.of(number, run), rows), outputs = by_sample(runner.outputs, rows);
       }
       for (size_t row = 0; row < batch->names.size(); ++row, ++at)
-        note(answers, other ? outputs : runner.outputs, other ? &exact_outputs : nullptr, static_cast<int64_t>(row),
-             at);
+        note(answers, is_compared ? outputs : runner.outputs, is_compared ? &exact_outputs : nullptr,
+             static_cast<int64_t>(row), at);
       worked_ += since(begin);
       const double done = loader.expected() > 0 ? static_cast<double>(at) / static_cast<double>(loader.expected()) : 0;
       if (progress_ && !progress_(stage, std::min(done, 1.0), -1)) throw Error(Code::usage, "the build was cancelled");
@@ -283,10 +282,10 @@ class DataJudge : public Judge {
     }
     // Several outputs say more than a class.
     if (!head_ && (labels_ || runner.outputs.size() == 1))
-      classes_ = classes_in(runner.outputs, input.rank() > 0 ? input[0] : 0);
+      classes_ = classes_in(runner.outputs, rows_in(batch.inputs[0]));
     has_names_ = !names.empty();
     if (classes_ > 0 && !labels_ && !has_names_ && is_embedding(runner.outputs[0])) classes_ = 0;
-    kind_ = kind_of(batch.inputs, by_sample(runner.outputs, input.rank() > 0 ? input[0] : 0));
+    kind_ = kind_of(batch.inputs, by_sample(runner.outputs, rows_in(batch.inputs[0])));
     has_images_ = std::any_of(batch.inputs.begin(), batch.inputs.end(), holds_images);
     has_floats_ = std::any_of(batch.inputs.begin(), batch.inputs.end(),
                               [](const Tensor& one) { return one.dtype() == DType::f32; });
@@ -385,6 +384,7 @@ class DataJudge : public Judge {
   Answers reference_;
   metrics::Votes votes_;
   KeptData kept_{[this] { return opened(); }};
+  KeptOutputs exact_;  // of the reference, by batch
   Limit limit_;
   double worked_ = 0, score_cost_ = 0.3;  // seconds of the last pass behind its samples; see Judge
 };

@@ -54,4 +54,16 @@ std::shared_ptr<Calibrator> KeptData::samples() {
   return std::make_shared<Keeping>(*this, open_());
 }
 
+std::vector<Tensor> KeptOutputs::of(size_t batch, const std::function<std::vector<Tensor>()>& run) {
+  if (const auto found = kept_.find(batch); found != kept_.end()) return found->second;
+  std::vector<Tensor> outputs = run();
+  size_t bytes = 0;
+  for (const Tensor& output : outputs) bytes += output.bytes();
+  if (bytes > most_ - bytes_) return outputs;
+  bytes_ += bytes;
+  std::vector<Tensor>& kept = kept_[batch];
+  for (const Tensor& output : outputs) kept.push_back(output.copy());
+  return kept;
+}
+
 }  // namespace tenon::cli

@@ -3,6 +3,7 @@
 #include <tenon/calibration.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -23,6 +24,18 @@ class KeptData {
   size_t most_, bytes_ = 0;
   std::vector<CalibrationBatch> kept_;
   bool complete_ = false;
+};
+
+/// What an engine gives for batches that others are compared with, as long as it fits into memory set aside.
+class KeptOutputs {
+ public:
+  explicit KeptOutputs(size_t most_bytes = size_t{256} << 20) : most_(most_bytes) {}
+  /// Of a batch by its number: a copy of what `run` gave where there was room, else what it gives now.
+  std::vector<Tensor> of(size_t batch, const std::function<std::vector<Tensor>()>& run);
+
+ private:
+  size_t most_, bytes_ = 0;
+  std::map<size_t, std::vector<Tensor>> kept_;
 };
 
 }  // namespace tenon::cli

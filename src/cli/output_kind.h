@@ -48,6 +48,9 @@ bool are_coordinates(const std::vector<std::vector<float>>& samples);
 /// Either of the two; nullopt for classes.
 std::optional<OutputKind> kind_of_vectors(const std::vector<std::vector<float>>& samples);
 
+/// Samples of an input.
+inline int64_t rows_in(const Tensor& input) { return input.dims().rank() > 0 ? input.dims()[0] : 0; }
+
 /// The outputs with one of `batch` samples after the other: recurrent networks have time in front.
 std::vector<Tensor> by_sample(const std::vector<Tensor>& outputs, int64_t batch);
 

@@ -60,5 +60,21 @@ TEST(kept_data, are_read_again_where_they_are_too_large) {
   EXPECT_EQ(reads, 9);
 }
 
+TEST(kept_outputs, are_made_once_while_there_is_room) {
+  int runs = 0;
+  Tensor output(DType::f32, {1, 4});
+  const auto run = [&] {
+    output.data<float>()[0] = static_cast<float>(++runs);
+    return std::vector<Tensor>{output};
+  };
+  KeptOutputs kept(2 * output.bytes());
+  const auto of = [&](size_t batch) { return kept.of(batch, run)[0].data<float>()[0]; };
+  for (const size_t batch : {0, 1, 2}) EXPECT_EQ(of(batch), batch + 1);
+  EXPECT_EQ(of(0), 1) << "a copy: the engine's own tensor has changed since";
+  EXPECT_EQ(of(1), 2);
+  EXPECT_EQ(of(2), 4) << "there was no room";
+  EXPECT_EQ(runs, 4);
+}
+
 }  // namespace
 }  // namespace tenon::cli
