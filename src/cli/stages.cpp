@@ -6,7 +6,8 @@
 namespace tenon::cli {
 namespace {
 
-constexpr double told_from = 0.2;  // of the whole: before, the time left is a guess
+constexpr double told_from = 0.2;   // of the whole: before, the time left is a guess
+constexpr double most_told = 0.99;  // that is over is told by the end, not by a guess
 
 /// Steps of a judged build, and of one that only calibrates.
 enum Judged { floats, judge, calibrate, scales, layers, search };
@@ -45,7 +46,7 @@ Stages::Place Stages::at(const std::string& stage, double seconds, double left) 
   Place place{step_ + 1, steps_of(kind_), last_, -1};
   if (end_ < 0) return place;
   const double rest = std::max(0.0, end_ - seconds);
-  if (seconds + rest > 0) place.done = last_ = std::max(last_, seconds / (seconds + rest));
+  if (seconds + rest > 0) place.done = last_ = std::max(last_, std::min(most_told, seconds / (seconds + rest)));
   if (last_ >= told_from) place.left = rest;
   return place;
 }

@@ -216,11 +216,13 @@ class Int8Build {
   plan::Plan judged() {
     const auto try_out = [&](const quant::Recipe& how, const std::set<std::string>& rounded) {
       const Pace::Scope scope(task_.pace, Int8Pace::round, 1);
+      ++rounds_;
       return trial(how, rounded);
     };
     const auto score = [&](const plan::Plan& one) {
       const Score found = judged_score(one);
-      if (rounds_++ == 0) pace_.searches(is_enough(found), 1);
+      if (rounds_ == 1) first_is_enough_ = is_enough(found);
+      pace_.searches(first_is_enough_, rounds_);
       return found;
     };
     std::optional<LatencyCheck> best =
@@ -264,7 +266,8 @@ class Int8Build {
   quant::Recipe recipe_;
   plan::Search search_;
   Int8Pace pace_{task_.pace};
-  int rounds_ = 0;      // of the search
+  int rounds_ = 0;  // of the search
+  bool first_is_enough_ = false;
   std::string scaled_;  // how scales were chosen, behind `why`; "" where there was nothing to choose
 };
 

@@ -2,6 +2,7 @@
 #include "compile/int8_pace.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tenon::compile {
 namespace {
@@ -68,8 +69,10 @@ void Int8Pace::scaled() {
 }
 
 void Int8Pace::searches(bool enough, int done) {
-  constexpr int usual = 4;  // of seven, where the first is not enough
-  const int rounds = std::max(enough ? 1 : usual, done);
+  // Where the first is not enough, rounds halve what may be in INT8 as long as there is something to halve.
+  constexpr int most = 7;
+  const int halvings = 1 + static_cast<int>(std::ceil(std::log2(std::max(1.0, groups_))));
+  const int rounds = enough ? std::max(1, done) : std::max(done, std::min(most, std::max(halvings, done + 1)));
   expect_rounds(rounds);
   expect_scores(rounds - done);
 }

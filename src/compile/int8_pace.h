@@ -27,7 +27,8 @@ class Int8Pace {
   void compares(size_t engines);
   /// Scales are known, and so may be what all in INT8 loses, too much or not.
   void scaled();
-  /// `done` rounds of the search were judged; `enough`: the last engine that was judged is within the limit.
+  /// `done` rounds of the search were judged; `enough`: the first is within the limit, which ends it, or may be. To be
+  /// told of each round: one that goes on behind the usual number has one more at least.
   void searches(bool enough, int done);
   /// An engine was judged.
   void scored() { ++scored_; }

@@ -49,6 +49,13 @@ TEST(Stages, TheTimeLeftIsToldAfterAFifth) {
   EXPECT_DOUBLE_EQ(stages.at("tune", 10, 30).left, 30);
 }
 
+TEST(Stages, NothingIsOverByAGuess) {
+  Stages stages(BuildKind::plain);
+  EXPECT_LT(stages.at("tune", 50, 0).done, 1);
+  EXPECT_LT(stages.at("tune", 90, 0).done, 1);
+  EXPECT_DOUBLE_EQ(stages.at("tune", 90, 20).left, 20) << "it was wrong";
+}
+
 TEST(Stages, TheTimeLeftCountsDownWhereAStageDoesNotKnowIt) {
   Stages stages(BuildKind::judged);
   stages.at("tune", 10, 30);

@@ -216,6 +216,35 @@ TEST(Pace, OfRecordedBuildsIsAboutRightAfterAFifth) {
   }
 }
 
+TEST(Pace, OfASearchCountsARoundMoreWhileItGoesOn) {
+  Watch watch;
+  Int8Pace pace(watch.pace);
+  pace.expect({.judged = true, .chosen = false, .reconstructs = false, .groups = 8, .samples = 1});
+  for (const char* part : {"calibrate", "choose ranges", "measure layers", Int8Pace::reference}) watch.pace.skip(part);
+  for (int done = 1; done <= 7; ++done) {
+    {
+      const Pace::Scope scope(watch.pace, Int8Pace::round, 1);
+      watch.now += 10;
+    }
+    {
+      const Pace::Scope scope(watch.pace, Int8Pace::scoring, 1);
+      watch.now += 2, pace.scored();
+    }
+    pace.searches(false, done);
+    EXPECT_NEAR(watch.pace.left(), done < 4 ? (4 - done) * 12 : done < 7 ? 12 : 0, 1e-9) << done;
+  }
+}
+
+TEST(Pace, WhatTakesLongerThanOthersSaysSoOfThoseBehindIt) {
+  Watch watch;
+  watch.pace.expect_seconds("engine", 3, 10);
+  const Pace::Scope scope(watch.pace, "engine", 1);
+  watch.now += 4;
+  EXPECT_DOUBLE_EQ(watch.pace.left(), 6 + 20);
+  watch.now += 36;
+  EXPECT_DOUBLE_EQ(watch.pace.left(), 10 + 80);
+}
+
 TEST(Pace, TellsWhereTheUserCancels) {
   Pace pace([](const std::string&, double, double) { return false; }, [] { return 0.; });
   EXPECT_FALSE(pace.report("tune", 0.5));
