@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/kept_data.h"
 
+#include <algorithm>
+
+#include "base/memory.h"
+
 namespace tenon::cli {
 
 class KeptData::Replayed : public Calibrator {
@@ -59,7 +63,11 @@ std::vector<Tensor> KeptOutputs::of(size_t batch, const std::function<std::vecto
   std::vector<Tensor> outputs = run();
   size_t bytes = 0;
   for (const Tensor& output : outputs) bytes += output.bytes();
-  if (bytes > most_ - bytes_) return outputs;
+  // Where memory was limited, engines and samples come first.
+  constexpr int64_t part = 16;
+  const int64_t given = given_memory_limit();
+  const size_t most = given > 0 ? std::min(most_, static_cast<size_t>(given / part)) : most_;
+  if (bytes_ + bytes > most) return outputs;
   bytes_ += bytes;
   std::vector<Tensor>& kept = kept_[batch];
   for (const Tensor& output : outputs) kept.push_back(output.copy());

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/memory.h"
+
 namespace tenon::cli {
 namespace {
 
@@ -74,6 +76,14 @@ TEST(kept_outputs, are_made_once_while_there_is_room) {
   EXPECT_EQ(of(1), 2);
   EXPECT_EQ(of(2), 4) << "there was no room";
   EXPECT_EQ(runs, 4);
+  Limits limits;
+  limits.memory_bytes = 1 << 20;
+  const auto budget = Budget::of(limits);
+  const BudgetScope scope(budget);
+  KeptOutputs much;
+  output = Tensor(DType::f32, {1, 20'000});
+  much.of(0, run), much.of(0, run);
+  EXPECT_EQ(runs, 6) << "it is more than a sixteenth of the limit";
 }
 
 }  // namespace
