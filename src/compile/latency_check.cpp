@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -108,14 +107,11 @@ struct Runner {
 
 /// Both run in turn, so that a slow moment of the machine hits both.
 void benchmark(Runner& one, Runner& other) {
-  constexpr double seconds = 1.5, most_seconds = 3;  // of undisturbed runs, and with all that disturbs them
+  constexpr double seconds = 1.5;
   constexpr int least_rounds = 3;
   const int most_rounds = one.program.streams() ? 5 : 30;
-  const auto begin = std::chrono::steady_clock::now();
-  const auto since = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   double spent = 0;
-  for (int round = 0;
-       round < most_rounds && (round < least_rounds || (spent < seconds * 1e6 && since() < most_seconds)); ++round) {
+  for (int round = 0; round < most_rounds && (round < least_rounds || spent < seconds * 1e6); ++round) {
     one.lap(), other.lap();
     spent += 2 * (one.total() + other.total());
   }
@@ -232,7 +228,8 @@ std::vector<Slower> slower(const quant::Recipe& recipe, const std::map<std::stri
   std::vector<Slower> found;
   for (const auto& [name, time] : times)
     if (time.bytes > time.real && !recipe.pinned.count(name))
-      found.push_back({name, fmt::format("it takes {:.1f} us there and {:.1f} us in INT8", time.real, time.bytes),
+      found.push_back({name,
+                       fmt::format("it takes {:.1f} us there and {:.1f} us in INT8", time.real, time.bytes),
                        time.bytes - time.real});
   std::stable_sort(found.begin(), found.end(), [](const Slower& a, const Slower& b) { return a.gain > b.gain; });
   return found;
@@ -241,7 +238,7 @@ std::vector<Slower> slower(const quant::Recipe& recipe, const std::map<std::stri
 }  // namespace
 
 LatencyCheck keep_faster(const ir::Graph& graph, const plan::Plan& floats, const quant::Recipe& recipe,
-                         const std::function<plan::Plan(const quant::Recipe&)>& quantise) {
+                 const std::function<plan::Plan(const quant::Recipe&)>& quantise) {
   const bool overlaps = backends::backend(floats.device).capabilities(floats.device).concurrent;
   const int most_turns = overlaps ? 7 : 4;
   const double worth = overlaps ? 0.997 : 0.99;  // of the time before, for a turn to be taken
