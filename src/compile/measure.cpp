@@ -10,8 +10,8 @@ namespace tenon::compile {
 namespace {
 
 constexpr double most_spread = 0.1, least_spread = 1;  // of times that say the same; microseconds
-constexpr int tries = 2;                               // runs, before a tactic may be found hopeless
-constexpr double hopeless = 3;  // times the least time of all: whoever takes cores away makes no such difference in all
+constexpr size_t tries = 2;     // undisturbed runs that agree, before a tactic may be found hopeless
+constexpr double hopeless = 3;  // times the least time of all
 
 double median_of(std::vector<double> times) {
   std::sort(times.begin(), times.end());
@@ -48,13 +48,14 @@ std::vector<Measurement> measure(backends::TacticTimer& timer, std::span<const s
     if (!timer.disturbed()) runs[at].undisturbed.push_back(time);
   };
   double best = plan::never;
-  // What was timed at another time is a measure for undisturbed runs alone.
+  // Two disturbed runs of a short kernel, or of one whose helpers were late, may take any time.
   const auto is_hopeless = [&](size_t at) {
-    return runs[at].least() > hopeless * (runs[at].undisturbed.empty() ? best : std::min(best, known));
+    const double least = runs[at].least();
+    return runs[at].agreeing(least) >= tries && least > hopeless * std::min(best, known);
   };
   for (int repeat = 0; repeat < policy.repeats; ++repeat) {
     for (size_t at = 0; at < ready.size(); ++at)
-      if (repeat < tries || !is_hopeless(at)) run(at);
+      if (repeat < static_cast<int>(tries) || !is_hopeless(at)) run(at);
     for (const Runs& one : runs) best = std::min(best, one.least());
   }
   std::vector<size_t> contenders;
@@ -66,7 +67,7 @@ std::vector<Measurement> measure(backends::TacticTimer& timer, std::span<const s
   const auto time_of = [&](size_t at) { return policy.by_least ? runs[at].least() : runs[at].median(); };
   // A least time is borne out by a few, a median by most.
   const auto is_short = [&](size_t at) {
-    if (policy.repeats > tries && is_hopeless(at)) return false;
+    if (policy.repeats > static_cast<int>(tries) && is_hopeless(at)) return false;
     const size_t most = policy.by_least ? 0 : runs[at].all.size() / 2 + 1;
     return runs[at].agreeing(time_of(at)) < std::max(enough, most);
   };

@@ -19,7 +19,7 @@ struct Measurement {
 /// A machine that is always busy disturbs the last try as well.
 struct Allowance {
   static constexpr double share = 0.5;
-  double microseconds = 3e6;
+  double microseconds = 6e6;
 
   void earn(double timed) { microseconds += share * timed; }
   void spend(double again) { microseconds -= again; }
