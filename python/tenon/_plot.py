@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results of a benchmark as pictures, and as one page."""
+"""The results of a benchmark as plots, and as one page."""
 
 from __future__ import annotations
 
@@ -312,7 +312,7 @@ def _page(report: Dict[str, Any], images: Sequence[Tuple[str, str]]) -> str:
             )
         )
     facts = "".join(cells([key, value]) for key, value in report["environment"].items())
-    pictures = "".join(
+    plots = "".join(
         '<figure><img alt="%s" src="data:image/png;base64,%s"></figure>' % (name, data) for name, data in images
     )
     return """<!doctype html><html lang="en"><meta charset="utf-8"><title>Benchmark of %s</title>
@@ -326,7 +326,7 @@ border-bottom:1px solid #ddd}td:first-child,th:first-child{text-align:left}figur
         html.escape(report["model"]),
         report["iterations"],
         report["warmup"],
-        pictures,
+        plots,
         "".join(rows),
         facts,
     )

@@ -15,7 +15,7 @@ constexpr int most_scores = 7;                          // beside the one of flo
 constexpr double least_saved = 0.1;                     // microseconds: less is not measured well; and bytes
 constexpr double least_share = 0.05, most_share = 0.7;  // of the sensitivity that was too much, to be tried next
 
-/// Eight bits keep a value to a part of the widest one's range, bf16 to a part of its own size: of layers tried alone,
+/// INT8 keeps a value to a part of the widest one's range, bf16 to a part of its own size: of layers tried alone,
 /// the squared error at the outputs is about this part of that in INT8.
 constexpr double sensitivity_to_rounding = 1.0 / 40;
 

@@ -52,8 +52,8 @@ test::Tolerance tolerance_of(const Case& one, Kind kind, DType type) {
   if (kind == Kind::f16_to_f32) element = 3e-5, mean = 1e-5;
   if (type == DType::f16) element = 1e-3, mean = 4e-4;
   if (type == DType::bf16) element = 8e-3, mean = 3.2e-3;
-  // Probabilities are rounded before they weigh the values, and the result once more: up to 7.6e-3 in bfloat16 in NumPy,
-  // over five draws of 73,000 elements.
+  // Probabilities are rounded before they weigh the values, and the result once more: up to 7.6e-3 in bfloat16 in
+  // NumPy, over five draws of 73,000 elements.
   if (one.node().op == "tenon:DotAttention" && size_of(type) == 2) element *= 1.5;
   const bool float8 = type == DType::f8e4m3fn && one.node().op == "tenon:Float8Conv";
   // Hopper keeps 14 bits of what 32 products at a time add to, and cuts off the rest.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tenon plot: pictures of a benchmark."""
+"""tenon plot: plots of a benchmark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def main(arguments: List[str]) -> int:
         EXAMPLES,
     )
     parser.add_argument("--results", required=True, metavar="FILE", help="what bench has written")
-    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for the pictures")
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for the plots")
     parser.add_argument("--json", metavar="FILE", help="the paths written, as JSON; - is stdout")
     options = parser.parse_args(arguments)
 
