@@ -21,13 +21,15 @@ using namespace tenon::cpu;
 struct Layer {
   int64_t side, in, out;
   int kernel, stride;
+  bool residual = false;
 };
 
-constexpr Layer layers[] = {{640, 3, 16, 3, 2},   {224, 3, 64, 7, 2},   {320, 16, 32, 3, 2},   {160, 16, 16, 3, 1},
-                            {80, 32, 32, 3, 1},   {80, 64, 80, 3, 1},   {80, 80, 80, 3, 1},    {56, 64, 64, 3, 1},
-                            {28, 128, 128, 3, 1}, {14, 256, 256, 3, 1}, {7, 512, 512, 3, 1},   {160, 48, 32, 1, 1},
-                            {55, 128, 16, 1, 1},  {56, 64, 256, 1, 1},  {14, 1024, 256, 1, 1}, {7, 512, 2048, 1, 1},
-                            {56, 256, 512, 1, 2}, {28, 512, 1024, 1, 2}};
+constexpr Layer layers[] = {
+    {640, 3, 16, 3, 2},   {224, 3, 64, 7, 2},    {320, 16, 32, 3, 2},       {160, 16, 16, 3, 1},
+    {80, 32, 32, 3, 1},   {80, 64, 80, 3, 1},    {80, 80, 80, 3, 1},        {56, 64, 64, 3, 1},
+    {28, 128, 128, 3, 1}, {14, 256, 256, 3, 1},  {7, 512, 512, 3, 1},       {160, 48, 32, 1, 1},
+    {55, 128, 16, 1, 1},  {56, 64, 256, 1, 1},   {14, 1024, 256, 1, 1},     {7, 512, 2048, 1, 1},
+    {56, 256, 512, 1, 2}, {28, 512, 1024, 1, 2}, {56, 64, 256, 1, 1, true}, {14, 256, 1024, 1, 1, true}};
 
 ConvShape shape_of(const Layer& layer) {
   ConvShape s{};
@@ -38,6 +40,7 @@ ConvShape shape_of(const Layer& layer) {
   s.out_h = s.out_w = (layer.side + 2 * (layer.kernel / 2) - layer.kernel) / layer.stride + 1;
   s.in_pixel = s.in_c, s.in_row = s.in_w * s.in_pixel, s.in_image = s.in_h * s.in_row;
   s.out_pixel = s.out_c, s.out_row = s.out_w * s.out_pixel, s.out_image = s.out_h * s.out_row;
+  s.res_pixel = s.out_pixel, s.res_row = s.out_row, s.res_image = s.out_image;
   return s;
 }
 
@@ -45,9 +48,10 @@ using Kernels = std::vector<std::unique_ptr<Int8Kernel>>;
 
 /// The least of `runs` runs of all copies, in microseconds for one.
 double time(const Kernels& kernels, const ConvShape& s, int runs) {
-  std::vector<uint8_t> in(static_cast<size_t>(s.in_image)), out(static_cast<size_t>(s.out_image));
+  std::vector<uint8_t> in(static_cast<size_t>(s.in_image)), out(static_cast<size_t>(s.out_image)), other(out.size());
   std::mt19937 random(1);
-  for (uint8_t& value : in) value = static_cast<uint8_t>(random());
+  for (std::vector<uint8_t>* values : {&in, &other})
+    for (uint8_t& value : *values) value = static_cast<uint8_t>(random());
   std::vector<std::byte> space(kernels[0]->workspace_bytes() + 64);
   tenon::Worker worker{};
   worker.count = 1;
@@ -55,7 +59,7 @@ double time(const Kernels& kernels, const ConvShape& s, int runs) {
   double least = 1e30;
   for (int run = 0; run < runs; ++run) {
     const auto begin = std::chrono::steady_clock::now();
-    for (const auto& kernel : kernels) kernel->run(in.data(), 128, nullptr, out.data(), worker);
+    for (const auto& kernel : kernels) kernel->run(in.data(), 128, other.data(), out.data(), worker);
     const auto took = std::chrono::steady_clock::now() - begin;
     least = std::min(least, std::chrono::duration<double, std::micro>(took).count());
   }
@@ -71,18 +75,21 @@ void bench(const Layer& layer, const Int8Tactic& tactic, int runs, bool cold) {
   std::mt19937 random(2);
   for (int16_t& weight : weights) weight = static_cast<int16_t>(random() % 129) - 64;
   const auto channels = static_cast<size_t>(layer.out);
-  const std::vector<float> multiplier(channels, 1e-3f), inverse(channels, 20);
+  const std::vector<float> multiplier(channels, 1e-3f), inverse(channels, 20), other(channels, 0.05f);
   conv.weights = weights.data(), conv.multiplier = multiplier.data(), conv.inverse_scale = inverse.data();
   conv.in_zero = conv.out_zero = 128;
   conv.epilogue.act = tenon::expr::Id::Relu;
+  if (layer.residual)
+    conv.epilogue.residual = Residual::before, conv.residual_scale = other.data(), conv.residual_zero = 128;
   if (tactic.refuses(conv)) return;
   Kernels kernels;
   for (int64_t copy = 0; copy < (cold ? std::clamp<int64_t>(bytes / count, 1, most_copies) : 1); ++copy)
     kernels.push_back(tactic.make(conv, active_isa(), 1));
   const double us = time(kernels, conv.shape, runs);
   const double products = static_cast<double>(count) * static_cast<double>(conv.shape.out_h * conv.shape.out_w);
-  std::printf("%4ld x %-4ld %4ld > %-4ld %dx%d/%d  %-14s %9.1f us %7.1f e9 products/s\n", layer.side, layer.side,
-              layer.in, layer.out, layer.kernel, layer.kernel, layer.stride, tactic.name, us, products / us / 1e3);
+  std::printf("%4ld x %-4ld %4ld > %-4ld %dx%d/%d%s  %-14s %9.1f us %7.1f e9 products/s\n", layer.side, layer.side,
+              layer.in, layer.out, layer.kernel, layer.kernel, layer.stride, layer.residual ? " + residual" : "",
+              tactic.name, us, products / us / 1e3);
 }
 
 bool can_run(const char* tactic) {
