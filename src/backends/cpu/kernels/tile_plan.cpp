@@ -10,8 +10,9 @@ namespace tenon::cpu {
 namespace {
 
 constexpr int64_t kTile = 16, kChunkBytes = 64;
-// Of weights that a pair of tiles is multiplied by before the next is: they pass through L1 for each pair.
-constexpr int64_t kTogetherBytes = 256 << 10;
+// Of weights that a pair of tiles is multiplied by before the next is: they pass through L1 for each pair, and the
+// first of a layer wait for memory.
+constexpr int64_t kTogetherBytes = 64 << 10;
 // Of what a round of a worker reads and writes, within L2 beside the weights, or where these are in L3.
 constexpr int64_t kRoundBytes = 256 << 10, kLongRoundBytes = 768 << 10, kResidentWeights = 512 << 10;
 
@@ -156,7 +157,7 @@ void plan_tiles(TilePlan& plan, const ConvShape& shape, TileUnit unit, int eleme
     offsets.push_back(run_offset(plan, at / plan.runs.chunks_each) +
                       plan.runs.offset_in_run(at % plan.runs.chunks_each));
   plan.offsets = offsets.data();
-  plan.worker_bytes = set_apart(2 * kTilePairSums * 4 + plan.copy_bytes);
+  plan.worker_bytes = set_apart(kTilePairSums + plan.copy_bytes);
 }
 
 int64_t tile_block_bytes(const TilePlan& plan) { return plan.runs.chunks() * plan.runs.chunk * kTileBlock; }

@@ -63,7 +63,7 @@ int64_t tile_packed_bytes(const TilePlan& plan);
 // Where weight k = tap times channels plus channel, of output channel o, begins among all.
 int64_t tile_weight_at(const TilePlan& plan, int64_t o, int64_t k);
 
-// What a worker needs beside copies: sums of two pairs of tiles.
-constexpr int64_t kTilePairSums = 2 * 16 * kTileBlock;
+// What a worker needs beside copies, in bytes: sums of a pair of tiles.
+constexpr int64_t kTilePairSums = 2 * 16 * kTileBlock * 4;
 
 }  // namespace tenon::cpu

@@ -37,6 +37,10 @@ template <int kTile>
 TENON_INLINE void store_tile(void* p, int64_t stride) {
   __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(p), "r"(stride), "i"(kTile) : "memory");
 }
+template <int kTile>
+TENON_INLINE void zero_tile() {
+  __asm__ volatile("tilezero %%tmm%c0" ::"i"(kTile));
+}
 // Unsigned inputs times signed weights, four bytes at a time; or two bfloat16 each, added up as f32.
 enum class TileDot : uint8_t { bytes, bf16s };
 template <TileDot kDot, int kSums, int kInputs, int kWeights>

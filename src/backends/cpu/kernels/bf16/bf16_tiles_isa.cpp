@@ -19,17 +19,19 @@ class Bf16Tiles {
 
   void copy(const TileRound& round, int64_t group, std::byte* to) const { copies_.copy(round, group, to); }
   const std::byte* in_place(const TileRound&, int64_t) const { return nullptr; }  // f32 is never multiplied as it lies
-  const void* start(const TileChannels& channels, int64_t) const { return plan_.bias + channels.block * kTileBlock; }
+  const void* prepare(const TileChannels& channels, int64_t) const { return plan_.bias + channels.block * kTileBlock; }
 
-  void finish(const TileChannels& channels, const std::byte* bytes, int64_t count, Outputs& outputs) const {
+  void finish(const TileChannels& channels, int64_t, const std::byte* bytes, int64_t count, Outputs& outputs) const {
     const ConvShape& s = plan_.shape;
     with_activation(epilogue_.act, [&]<class Act>() {
-      outputs.take(count, [&](int64_t at, int64_t n, int64_t out, int64_t residual) __attribute__((always_inline)) {
-        for (int64_t i = 0; i < n; ++i)
-          finish_pixel<Act>(reinterpret_cast<const float*>(bytes) + (at + i) * kTileBlock, channels.count, epilogue_,
-                             has_residual() ? residual_ + residual + i * s.res_pixel + channels.first : nullptr,
-                             out_ + out + i * s.out_pixel + channels.first);
-      });
+      outputs.take(
+          count, [&](int64_t at, int64_t n, int64_t out, int64_t residual) __attribute__((always_inline)) {
+            for (int64_t i = 0; i < n; ++i)
+              finish_pixel<Act>(reinterpret_cast<const float*>(bytes) + (at + i) * kTileBlock, channels.count,
+                                epilogue_,
+                                has_residual() ? residual_ + residual + i * s.res_pixel + channels.first : nullptr,
+                                out_ + out + i * s.out_pixel + channels.first);
+          });
     });
   }
 
@@ -43,8 +45,7 @@ class Bf16Tiles {
 
 }  // namespace
 
-void run_bf16_tiles(const Bf16Plan& plan, const float* in, const float* residual, float* out,
-                     const Worker& worker) {
+void run_bf16_tiles(const Bf16Plan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
   Bf16Tiles kernel(plan, in, residual, out);
   run_tiles(plan, kernel, worker);
 }

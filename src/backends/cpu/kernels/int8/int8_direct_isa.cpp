@@ -49,6 +49,8 @@ template <Int8Form kForm, int kVectors, class Rows>
 void run_tiles(const Int8Plan& plan, const Int8Output& o, const Job& job, Rows windows, int64_t count, int32_t* sums,
                Outputs& outputs) {
   const Finish finish = finish_of(o);
+  alignas(64) std::byte ready[kReadyBytes];
+  finish.prepare(o, job, ready);
   const int64_t run = sum_panels<kForm, kVectors>(plan, job, windows, count, sums);
   const Panel panel(plan, job, run);
   with_tiles(count, [&]<int R>(int64_t done, int64_t tiles) __attribute__((always_inline)) {
@@ -58,7 +60,7 @@ void run_tiles(const Int8Plan& plan, const Int8Output& o, const Job& job, Rows w
       for (const int64_t end = smaller(tiles, t + kTilesTogether); t < end; ++t, places += R)
         multiply_units<kForm, R, kVectors>(windows.from(done + t * R), panel.runs, panel.weights,
                                            run ? nullptr : job.start, first + places * kBlock, panel.fetched(t));
-      finish(o, job, first, kBlock, places, outputs);
+      finish.run(o, ready, job, first, kBlock, places, outputs);
     }
   });
 }

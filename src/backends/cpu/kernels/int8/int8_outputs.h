@@ -14,17 +14,17 @@ namespace {
 template <class Act, Residual kResidual>
 class ByteRows {
  public:
-  TENON_INLINE ByteRows(const Int8Output& o, const Job& job)
+  TENON_INLINE ByteRows(const Int8Output& o, const BlockOfChannels& block)
       : epilogue_(o.epilogue),
-        channels_(job.channels),
+        channels_(block.channels),
         residual_zero_(iset1(o.residual_zero)),
         zero_point_(iset16(o.out_zero)) {
     TENON_UNROLL
     for (int v = 0; v < 2; ++v) {
-      multiplier_[v] = load(o.multiplier + job.at + v * kLanes);
-      bias_[v] = load(o.bias + job.at + v * kLanes);
-      inverse_[v] = load(o.inverse_scale + job.at + v * kLanes);
-      if (kResidual != Residual::none) residual_scale_[v] = load(o.residual_scale + job.at + v * kLanes);
+      multiplier_[v] = load(o.multiplier + block.at + v * kLanes);
+      bias_[v] = load(o.bias + block.at + v * kLanes);
+      inverse_[v] = load(o.inverse_scale + block.at + v * kLanes);
+      if (kResidual != Residual::none) residual_scale_[v] = load(o.residual_scale + block.at + v * kLanes);
     }
     float low = static_cast<float>(-o.out_zero), high = static_cast<float>(255 - o.out_zero);
     if constexpr (std::is_same_v<Act, expr::Identity>) {
@@ -64,20 +64,12 @@ class ByteRows {
   // `count` rows of sums, `pitch` apart.
   TENON_INLINE void run(const int32_t* sums, int64_t pitch, int64_t count, const uint8_t* residual,
                         int64_t residual_step, uint8_t* out, int64_t step) const {
-    const int all = channels_ > kLanes ? kBlock : kLanes, n = channels_ == all ? -1 : channels_;
+    if (channels_ == kBlock) return halves<true>(sums, pitch, count, residual, residual_step, out, step);
+    if (channels_ > kLanes) return halves<false>(sums, pitch, count, residual, residual_step, out, step);
+    const int n = channels_ == kLanes ? -1 : channels_;
     int64_t at = 0;
-    if (channels_ > kLanes) {
-      for (; at + 2 <= count; at += 2, sums += 2 * pitch, out += 2 * step) {
-        const IVec v = four<2>(sums, pitch, residual, residual_step);
-        store_half<0>(out, v, n);
-        store_half<1>(out + step, v, n);
-        if (kResidual != Residual::none) residual += 2 * residual_step;
-      }
-      if (at < count) store_half<0>(out, four<2>(sums, 0, residual, 0), n);
-      return;
-    }
     for (; at + 4 <= count; at += 4, sums += 4 * pitch, out += 4 * step) {
-      const IVec v = four<1>(sums, pitch, residual, residual_step);
+      const IVec v = four<1, false>(sums, pitch, residual, residual_step);
       store_quarter<0>(out, v, n);
       store_quarter<1>(out + step, v, n);
       store_quarter<2>(out + 2 * step, v, n);
@@ -85,7 +77,7 @@ class ByteRows {
       if (kResidual != Residual::none) residual += 4 * residual_step;
     }
     for (; at < count; ++at, sums += pitch, out += step) {
-      store_quarter<0>(out, four<1>(sums, 0, residual, 0), n);
+      store_quarter<0>(out, four<1, false>(sums, 0, residual, 0), n);
       if (kResidual != Residual::none) residual += residual_step;
     }
   }
@@ -110,8 +102,23 @@ class ByteRows {
   }
 #endif
 
-  // Four vectors of bytes: kEach of a row of sums, `pitch` apart.
-  template <int kEach>
+  // run() of more than one vector of channels; kWhole: of two whole ones.
+  template <bool kWhole>
+  TENON_INLINE void halves(const int32_t* sums, int64_t pitch, int64_t count, const uint8_t* residual,
+                           int64_t residual_step, uint8_t* out, int64_t step) const {
+    const int n = kWhole ? -1 : channels_;
+    int64_t at = 0;
+    for (; at + 2 <= count; at += 2, sums += 2 * pitch, out += 2 * step) {
+      const IVec v = four<2, kWhole>(sums, pitch, residual, residual_step);
+      store_half<0>(out, v, n);
+      store_half<1>(out + step, v, n);
+      if (kResidual != Residual::none) residual += 2 * residual_step;
+    }
+    if (at < count) store_half<0>(out, four<2, kWhole>(sums, 0, residual, 0), n);
+  }
+
+  // Four vectors of bytes: kEach of a row of sums, `pitch` apart. kWhole: all of their channels count.
+  template <int kEach, bool kWhole>
   TENON_INLINE IVec four(const int32_t* sums, int64_t pitch, const uint8_t* residual, int64_t residual_step) const {
     constexpr int kRows = kTogether / kEach;
     alignas(64) uint8_t copies[kRows][kBlock];
@@ -122,13 +129,13 @@ class ByteRows {
     TENON_EACH x[i] = mul(x[i], multiplier_[i % kEach]);
     TENON_EACH x[i] = add(x[i], bias_[i % kEach]);
     if constexpr (kResidual != Residual::none) {
-      const bool part = channels_ < kEach * kLanes;
+      const bool part = !kWhole && channels_ < kEach * kLanes;
       TENON_UNROLL
       for (int row = 0; part && row < kRows; ++row)
         load_bytes_n(copies[row], residual + row * residual_step, channels_);
-      TENON_EACH r[i] = to_float(isub(widen_u8((part ? copies[i / kEach] : residual + i / kEach * residual_step) +
-                                               i % kEach * kLanes),
-                                      residual_zero_));
+      TENON_EACH r[i] = to_float(
+          isub(widen_u8((part ? copies[i / kEach] : residual + i / kEach * residual_step) + i % kEach * kLanes),
+               residual_zero_));
       TENON_EACH r[i] = mul(r[i], residual_scale_[i % kEach]);
     }
     if constexpr (kResidual == Residual::before) TENON_EACH x[i] = add(x[i], r[i]);
@@ -150,14 +157,14 @@ class ByteRows {
     return clamp_bytes(v, low_, high_);
   }
 
-  const Epilogue epilogue_;
-  const int channels_;
-  const IVec residual_zero_, zero_point_;
+  Epilogue epilogue_;
+  int channels_;
+  IVec residual_zero_, zero_point_;
   Vec multiplier_[2], bias_[2], inverse_[2], residual_scale_[2];
   IVec low_, high_;
   Vec certain_;
 #ifdef __AVX512F__
-  const IVec order_ = order_of_bytes();
+  IVec order_ = order_of_bytes();
 #endif
 };
 
@@ -165,12 +172,13 @@ class ByteRows {
 template <class Act>
 class RealRows {
  public:
-  TENON_INLINE RealRows(const Int8Output& o, const Job& job) : epilogue_(o.epilogue), channels_(job.channels) {
+  TENON_INLINE RealRows(const Int8Output& o, const BlockOfChannels& block)
+      : epilogue_(o.epilogue), channels_(block.channels) {
     const Vec scale = set1(o.dynamic ? o.dynamic->scale : 1);
     const IVec zero = iset1(o.dynamic ? o.dynamic->zero : 0);
     TENON_UNROLL
     for (int v = 0; v < 2; ++v) {
-      const int64_t at = job.at + v * kLanes;
+      const int64_t at = block.at + v * kLanes;
       multiplier_[v] = mul(scale, load(o.multiplier + at));
       bias_[v] = load(o.bias + at);
       before_[v] = o.weight_sums ? imul(zero, iload(o.weight_sums + at)) : izero();
@@ -196,39 +204,56 @@ class RealRows {
     return activate<Act>(add(mul(sum, multiplier_[v]), bias_[v]), epilogue_);
   }
 
-  const Epilogue epilogue_;
-  const int channels_;
+  Epilogue epilogue_;
+  int channels_;
   Vec multiplier_[2], bias_[2];
   IVec before_[2];
 };
 
-// Finishes `count` places whose sums are `pitch` apart.
-using Finish = void (*)(const Int8Output&, const Job&, const int32_t* sums, int64_t pitch, int64_t count, Outputs&);
+constexpr size_t kReadyBytes = 1024;
+
+// What is the same for all places of a block of channels is prepared once, in kReadyBytes on a line of 64; then run()
+// finishes `count` places at a time whose sums are `pitch` apart.
+struct Finish {
+  void (*prepare)(const Int8Output&, const BlockOfChannels&, std::byte* ready);
+  void (*run)(const Int8Output&, const std::byte* ready, const Job&, const int32_t* sums, int64_t pitch, int64_t count,
+              Outputs&);
+};
+
+template <class Rows>
+void prepare_rows(const Int8Output& o, const BlockOfChannels& block, std::byte* ready) {
+  static_assert(sizeof(Rows) <= kReadyBytes);
+  *reinterpret_cast<Rows*>(ready) = Rows(o, block);
+}
 
 template <class Act, Residual kResidual>
-void finish_bytes(const Int8Output& o, const Job& job, const int32_t* sums, int64_t pitch, int64_t count,
-                  Outputs& outputs) {
-  const ByteRows<Act, kResidual> rows(o, job);
+void finish_bytes(const Int8Output&, const std::byte* ready, const Job& job, const int32_t* sums, int64_t pitch,
+                  int64_t count, Outputs& outputs) {
+  const auto rows = *reinterpret_cast<const ByteRows<Act, kResidual>*>(ready);  // in registers
   const ConvShape& s = outputs.shape();
-  outputs.take(count, [&](int64_t at, int64_t n, int64_t out, int64_t residual) __attribute__((always_inline)) {
-    rows.run(sums + at * pitch, pitch, n, job.residual + residual, s.res_pixel,
-             reinterpret_cast<uint8_t*>(job.out) + out, s.out_pixel);
-  });
+  outputs.take(
+      count, [&](int64_t at, int64_t n, int64_t out, int64_t residual) __attribute__((always_inline)) {
+        rows.run(sums + at * pitch, pitch, n, job.residual + residual, s.res_pixel,
+                 reinterpret_cast<uint8_t*>(job.out) + out, s.out_pixel);
+      });
 }
 
 template <class Act>
-void finish_reals(const Int8Output& o, const Job& job, const int32_t* sums, int64_t pitch, int64_t count,
-                  Outputs& outputs) {
-  const RealRows<Act> rows(o, job);
+void finish_reals(const Int8Output&, const std::byte* ready, const Job& job, const int32_t* sums, int64_t pitch,
+                  int64_t count, Outputs& outputs) {
+  const auto rows = *reinterpret_cast<const RealRows<Act>*>(ready);
   const int64_t step = outputs.shape().out_pixel;
-  outputs.take(count, [&](int64_t at, int64_t n, int64_t out, int64_t) __attribute__((always_inline)) {
-    rows.run(sums + at * pitch, pitch, n, reinterpret_cast<float*>(job.out) + out, step);
-  });
+  outputs.take(
+      count, [&](int64_t at, int64_t n, int64_t out, int64_t) __attribute__((always_inline)) {
+        rows.run(sums + at * pitch, pitch, n, reinterpret_cast<float*>(job.out) + out, step);
+      });
 }
 
+inline void prepare_nothing(const Int8Output&, const BlockOfChannels&, std::byte*) {}
+
 template <class Act>
-void finish_any(const Int8Output& o, const Job& job, const int32_t* sums, int64_t pitch, int64_t count,
-                Outputs& outputs) {
+void finish_any(const Int8Output& o, const std::byte*, const Job& job, const int32_t* sums, int64_t pitch,
+                int64_t count, Outputs& outputs) {
   const Finisher<Act> finisher(o);
   const ConvShape& s = outputs.shape();
   const int64_t size = o.inverse_scale ? 1 : 4;
@@ -241,20 +266,23 @@ void finish_any(const Int8Output& o, const Job& job, const int32_t* sums, int64_
 
 // The way to finish; the epilogue of `o` is normalised() and says whether there is a residual.
 inline Finish finish_of(const Int8Output& o) {
-  Finish finish = nullptr;
+  Finish finish{};
   const Residual residual = o.epilogue.residual;
+  const auto rows = [&]<class Act, Residual kResidual>() {
+    finish = {prepare_rows<ByteRows<Act, kResidual>>, finish_bytes<Act, kResidual>};
+  };
   const auto choose = [&]<class Act>() {
-    if (residual == Residual::none) finish = finish_bytes<Act, Residual::none>;
-    else if (residual == Residual::before) finish = finish_bytes<Act, Residual::before>;
-    else finish = finish_bytes<Act, Residual::after>;
+    if (residual == Residual::none) rows.template operator()<Act, Residual::none>();
+    else if (residual == Residual::before) rows.template operator()<Act, Residual::before>();
+    else rows.template operator()<Act, Residual::after>();
   };
   const bool bytes = o.inverse_scale && o.bounded;
   const bool folds = o.epilogue.act == expr::Id::Clip && o.same_inverse != 0 && residual != Residual::after;
   if (bytes && folds) choose.template operator()<expr::Identity>();
   else if (bytes) with_activation(o.epilogue.act, choose);
   else if (!o.inverse_scale && !o.sums && residual == Residual::none)
-    with_activation(o.epilogue.act, [&]<class Act>() { finish = finish_reals<Act>; });
-  else with_activation(o.epilogue.act, [&]<class Act>() { finish = finish_any<Act>; });
+    with_activation(o.epilogue.act, [&]<class Act>() { finish = {prepare_rows<RealRows<Act>>, finish_reals<Act>}; });
+  else with_activation(o.epilogue.act, [&]<class Act>() { finish = {prepare_nothing, finish_any<Act>}; });
   return finish;
 }
 

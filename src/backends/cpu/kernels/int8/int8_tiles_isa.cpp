@@ -47,13 +47,16 @@ class Int8Tiles {
     return reinterpret_cast<const std::byte*>(in_) + group * (plan_.shape.in_c / plan_.shape.groups) +
            round.first * plan_.step;
   }
-  const void* start(const TileChannels& channels, int64_t place) {
+  const void* prepare(const TileChannels& channels, int64_t place) {
+    const int64_t at = channels.block * kTileBlock;
     int32_t* const start = start_ + place * kTileBlock;
-    for (int c = 0; c < kTileBlock; ++c) start[c] = plan_.start[channels.block * kTileBlock + c] * plan_.in_zero;
-    return start;
+    for (int c = 0; c < kTileBlock; ++c) start[c] = plan_.start[at + c] * plan_.in_zero;
+    for (int c = 0; c < channels.count; c += kBlock)
+      finish_.prepare(output_, {at + c, static_cast<int>(smaller(kBlock, channels.count - c))}, ready(place, c));
+    return plan_.in_zero ? start : nullptr;
   }
   // kTileBlock is no more than one block of channels where there are tiles.
-  void finish(const TileChannels& channels, const std::byte* sums, int64_t count, Outputs& outputs) const {
+  void finish(const TileChannels& channels, int64_t place, const std::byte* sums, int64_t count, Outputs& outputs) {
     const Outputs begin = outputs;
     for (int c = 0; c < channels.count; c += kBlock) {
       Job job{};
@@ -62,7 +65,8 @@ class Int8Tiles {
       job.residual = residual_ ? residual_ + channels.first + c : nullptr;
       job.out = out_ + (channels.first + c) * (output_.inverse_scale ? 1 : 4);
       if (c) outputs = begin;
-      finish_(output_, job, reinterpret_cast<const int32_t*>(sums) + c, kTileBlock, count, outputs);
+      finish_.run(output_, ready(place, c), job, reinterpret_cast<const int32_t*>(sums) + c, kTileBlock, count,
+                  outputs);
     }
   }
 
@@ -72,7 +76,10 @@ class Int8Tiles {
   const uint8_t *in_, *residual_;
   std::byte* out_;
   Finish finish_;
+  std::byte* ready(int64_t place, int c) { return ready_ + (place * kTileBlock + c) / kBlock * kReadyBytes; }
+
   alignas(64) int32_t start_[kMostTogether * kTileBlock];
+  alignas(64) std::byte ready_[kMostTogether * kTileBlock / kBlock * kReadyBytes];
 };
 
 }  // namespace
