@@ -20,14 +20,17 @@ double bytes_of(const Operand& operand) {
 double elements_of(const Operand& operand) { return static_cast<double>(operand.dims.elements()); }
 
 /// Multiply-adds by weights that are known: each meets every row of the operand `side`, or with `windows` every pixel,
-/// of which there are so many as elements in one of its channels.
+/// of which there are so many as elements in one of its channels; of several results, in those of the one it makes.
 double by_weights(const Problem& problem, const Operand& side, bool windows) {
   double sum = 0;
   for (size_t at = 1; at < problem.inputs.size(); ++at) {
     const Operand& w = problem.inputs[at];
     if (!w || !w.constant || w.dims.rank() < 2) continue;
+    const auto makes = [&](const Operand& y) { return y && y.dims.rank() > 0 && y.dims.back() == w.dims[0]; };
+    const auto made = std::find_if(problem.outputs.begin(), problem.outputs.end(), makes);
+    const Operand& meets = windows && problem.outputs.size() > 1 && made != problem.outputs.end() ? *made : side;
     const int64_t channels = windows ? w.dims[0] : side.dims.rank() ? side.dims.back() : 1;
-    sum += elements_of(w) * elements_of(side) / static_cast<double>(std::max<int64_t>(1, channels));
+    sum += elements_of(w) * elements_of(meets) / static_cast<double>(std::max<int64_t>(1, channels));
   }
   return sum;
 }

@@ -185,6 +185,9 @@ bool is_first(const backends::Problem& problem, const Choice& choice) {
     for (const std::string& define : choice.tactic.sources.front().defines)
       for (const char* order : {"_DEPTH", "A_FAST", "ALONG_BATCH"})
         if (define.find(order) != std::string::npos) key += define;
+  if (choice.kernel->name == "pair")
+    for (const std::string& define : choice.tactic.sources.front().defines)
+      if (define.starts_with("FIRST_") || define.starts_with("K1")) key += define;
   return seen.insert(key + (problem.tf32 ? " tf32" : "") + (problem.strict ? " strict" : "")).second;
 }
 

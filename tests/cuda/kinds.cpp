@@ -112,6 +112,7 @@ bool is_product(const Case& one) {
 
 bool is_weights(const Case& one, size_t operand) {
   if (one.node().op == "tenon:InvertedBottleneck") return operand % 2 == 1 && operand < ops::bottleneck_residual;
+  if (one.node().op == "tenon:PointwisePair") return operand == 1 || operand == 4;
   return operand == 1 &&
          (is_product(one) || one.node().op == "tenon:ConvMaxPool" || one.node().op == "tenon:Recurrence");
 }

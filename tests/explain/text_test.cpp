@@ -119,6 +119,15 @@ TEST(Floor, CountsBytesAndProducts) {
   EXPECT_EQ(work("Gather", {operand({1000, 8}), operand({3})}, {3, 8}).bytes, 2 * 4 * 24);
 }
 
+TEST(Floor, CountsProductsOfTheResultThatTheWeightsMake) {
+  ir::Graph graph;
+  backends::Problem problem;
+  problem.node = &graph.node(graph.add_node("tenon:PointwisePair", {}, {}, {}, {}));
+  problem.inputs = {operand({1, 9, 9, 8}), operand({64, 8, 1, 1}, true), {}, {}, operand({16, 64, 1, 1}, true)};
+  problem.outputs = {operand({1, 9, 9, 64}), operand({1, 9, 9, 16})};
+  EXPECT_EQ(work_of(problem).products, 81 * 64 * (8 + 16));
+}
+
 TEST(ExplainText, TellsOfOneNode) {
   EXPECT_EQ(text(report(), "c"), "c (Constant): a constant; next is stem\n");
   const std::string act = text(report(), "act");

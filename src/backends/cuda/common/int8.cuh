@@ -82,9 +82,10 @@ __device__ __forceinline__ u32 pack_bytes(int a, int b, int c, int d) {
          (u32)min(max(d, 0), 255) << 24;
 #endif
 }
-// Byte k of a word of residuals: the byte below 0x4b000000 is 2^23 and itself.
-__device__ __forceinline__ float residual_of(u32 word, int k, float scale, const Finish& f) {
-  const float steps = __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440 + k)) - f.r_base;
+// Byte k of a word of residuals: the byte below 0x4b000000 is 2^23 and itself. `high`: those bits; where a kernel has
+// them in a register that the compiler knows nothing of, it moves nothing for the choice of bytes.
+__device__ __forceinline__ float residual_of(u32 word, int k, float scale, const Finish& f, u32 high = 0x4b000000u) {
+  const float steps = __uint_as_float(__byte_perm(word, high, 0x7440 + k)) - f.r_base;
   return LOOSE ? steps * scale : __fmul_rn(steps, scale);
 }
 #endif
