@@ -187,7 +187,7 @@ bool is_first(const backends::Problem& problem, const Choice& choice) {
         if (define.find(order) != std::string::npos) key += define;
   if (choice.kernel->name == "pair")
     for (const std::string& define : choice.tactic.sources.front().defines)
-      if (define.starts_with("FIRST_") || define.starts_with("K1")) key += define;
+      if (define.starts_with("FIRST_") || define.starts_with("K1") || define.starts_with("STREAM")) key += define;
   return seen.insert(key + (problem.tf32 ? " tf32" : "") + (problem.strict ? " strict" : "")).second;
 }
 

@@ -47,12 +47,10 @@ struct Pair {
   int64_t lists(size_t part) const {
     return is_int8() ? 2 + int64_t{has_zeros(part)} + 2 * int64_t{is_listed(part)} : 1;
   }
+  int64_t chunks() const { return wide() / chunk; }
   int64_t x_row() const { return in() * element() + 16; }
-  int64_t wide_row() const { return wide() * element() + 16; }
-  /// What lies in shared memory for all warps.
-  int64_t weight_bytes() const {
-    return wide() * x_row() + narrow() * wide_row() + 4 * (lists(0) * wide() + lists(1) * narrow() + 4);
-  }
+  /// Lists, and what stands behind them.
+  int64_t list_bytes() const { return 4 * (lists(0) * wide() + lists(1) * narrow() + 4); }
 
   Reason refuses() {
     for (size_t at = 0; at < 2; ++at) {
@@ -95,17 +93,27 @@ struct Pair {
 /// The macros of pointwise_pair.cu that are chosen.
 struct Form {
   int pieces, warps, depth;  // of 16 pixels a tile
+  bool streams = false;
 
   int64_t rows() const { return int64_t{16} * pieces; }
   int64_t tiles(const Pair& pair) const { return ceil_div(pair.shapes[0].pixels(), rows()); }
   bool keeps_x(const Pair& pair) const { return pair.in() * pair.element() / 32 * pieces <= 8; }
   int64_t in_flight(const Pair& pair) const {
     const int64_t step = pair.adds() ? rows() * chunk * pair.element() : 0;
-    return warps * (depth - 1) * (step + rows() * pair.in() * pair.element() / (pair.wide() / chunk));
+    return warps * (depth - 1) * (step + rows() * pair.in() * pair.element() / pair.chunks());
   }
+  /// Of weights that lie together: those of 64 wide channels, or all.
+  int64_t records(const Pair& pair) const { return streams ? pair.chunks() : 1; }
+  int64_t together(const Pair& pair) const { return pair.wide() / records(pair); }
+  int64_t wide_row(const Pair& pair) const { return together(pair) * pair.element() + 16; }
+  int64_t record_bytes(const Pair& pair) const {
+    return together(pair) * pair.x_row() + pair.narrow() * wide_row(pair);
+  }
+  int64_t weight_bytes(const Pair& pair) const { return records(pair) * record_bytes(pair) + pair.list_bytes(); }
   int64_t shared_bytes(const Pair& pair) const {
     const int64_t x = (keeps_x(pair) ? 1 : 2) * rows() * pair.x_row();
-    return pair.weight_bytes() + warps * (x + (pair.adds() ? depth * rows() * chunk * pair.element() : 0));
+    return (streams ? depth : 1) * record_bytes(pair) + pair.list_bytes() +
+           warps * (x + (pair.adds() ? depth * rows() * chunk * pair.element() : 0));
   }
   /// Of a thread, about: sums of both, x, what is added and what is made of it, numbers by channel and addresses.
   int64_t registers(const Pair& pair) const {
@@ -114,28 +122,38 @@ struct Form {
   }
   bool fits(const Pair& pair, const Properties& properties) const {
     constexpr int64_t most_registers = 65536, of_thread = 264;  // of which some are not there at once
-    return depth - 1 <= pair.wide() / chunk && shared_bytes(pair) <= properties.shared_bytes &&
+    return depth - 1 <= pair.chunks() && shared_bytes(pair) <= properties.shared_bytes &&
            registers(pair) <= of_thread && registers(pair) * warps * 32 <= most_registers * 9 / 8;
   }
 };
 
+void add_forms(std::vector<Form>& forms, const Pair& pair, const Properties& properties, bool streams) {
+  constexpr int64_t enough = 80 << 10;  // less on its way is no gain
+  for (const int pieces : {2, 1})
+    for (const int warps : {16, 12, 10, 8, 6, 4, 2})
+      for (const int depth : {6, 5, 4, 3, 2}) {
+        const Form form{pieces, warps, depth, streams};
+        if ((warps == 10 && !streams) || !form.fits(pair, properties)) continue;
+        forms.push_back(form);
+        if (streams || form.in_flight(pair) <= enough) break;
+      }
+}
+
 /// Those with enough on its way to keep memory busy come first, of these those with more pixels for each load of
-/// weights, then those with more warps.
+/// weights, then those with more warps. Weights that would leave little of shared memory to pixels may be read again
+/// for each tile.
 std::vector<Form> forms_of(const Pair& pair, const Properties& properties) {
   constexpr size_t most = 10;
-  constexpr int64_t enough = 40 << 10;  // bytes of a multiprocessor: latency times its part of the memory's speed
+  constexpr int64_t enough = 40 << 10;      // bytes of a multiprocessor: latency times its part of the memory's speed
+  constexpr int64_t most_read = 300 << 10;  // bytes for a tile of some hundred pixels
   std::vector<Form> forms;
-  for (const int pieces : {2, 1})
-    for (const int warps : {16, 12, 8, 6, 4, 2})
-      for (const int depth : {6, 5, 4, 3, 2}) {
-        const Form form{pieces, warps, depth};
-        if (!form.fits(pair, properties)) continue;
-        forms.push_back(form);
-        if (form.in_flight(pair) <= 2 * enough) break;  // less on its way is no gain
-      }
+  add_forms(forms, pair, properties, false);
+  const int64_t weights = Form{1, 1, 2}.weight_bytes(pair);
+  if (weights > properties.shared_bytes / 2 && weights <= most_read) add_forms(forms, pair, properties, true);
   const auto busy = [&](const Form& form) { return std::min(form.in_flight(pair), enough); };
   std::stable_sort(forms.begin(), forms.end(), [&](const Form& a, const Form& b) {
     if (busy(a) != busy(b)) return busy(a) > busy(b);
+    if (a.streams != b.streams) return b.streams;
     return a.pieces != b.pieces ? a.pieces > b.pieces : a.warps > b.warps;
   });
   if (forms.size() > most) forms.erase(forms.begin() + most, forms.end());
@@ -171,14 +189,15 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
                                         define("K1", pair.in()),
                                         define("N1", pair.wide()),
                                         define("N2", pair.narrow()),
+                                        define("STREAM", form.streams),
                                         define("MI", form.pieces),
                                         define("WARPS", form.warps),
                                         define("DEPTH", form.depth)};
     for (const size_t part : {0, 1}) add_defines(defines, pair, part);
     list.push_back({"pair of " + std::to_string(form.rows()) + " by " + std::to_string(form.warps) + ", " +
-                        std::to_string(form.depth) + " deep",
+                        std::to_string(form.depth) + " deep" + (form.streams ? ", streamed" : ""),
                     {{"pointwise_pair.cu", std::move(defines), ""}},
-                    {form.pieces, form.warps, form.depth}});
+                    {form.pieces, form.warps, form.depth, form.streams}});
   }
   return list;
 }
@@ -196,21 +215,23 @@ int64_t position_of_depth(int64_t k, bool bytes) {
 
 /// Weights and lists in the kernel's order. `weight(part, out, in)` gives one, of the type that it has there.
 template <class Weight>
-std::vector<std::byte> packed_weights(const Pair& pair, const Weight& weight) {
+std::vector<std::byte> packed_weights(const Pair& pair, const Form& form, const Weight& weight) {
   using Number = decltype(weight(0, 0, 0));
   const bool bytes = pair.is_int8();
-  std::vector<std::byte> packed(static_cast<size_t>(pair.weight_bytes()));
+  std::vector<std::byte> packed(static_cast<size_t>(form.weight_bytes(pair)));
   const auto put = [&](int64_t at, auto number) { std::memcpy(packed.data() + at, &number, sizeof number); };
   constexpr auto size = static_cast<int64_t>(sizeof(Number));
-  for (int64_t row = 0; row < pair.wide(); ++row)
-    for (int64_t k = 0; k < pair.in(); ++k)
-      put(row * pair.x_row() + k * size, weight(0, channel_of(position_of_row(row), bytes), k));
-  int64_t at = pair.wide() * pair.x_row();
-  for (int64_t row = 0; row < pair.narrow(); ++row)
-    for (int64_t k = 0; k < pair.wide(); ++k)
-      put(at + row * pair.wide_row() + k * size,
-          weight(1, channel_of(position_of_row(row), bytes), channel_of(position_of_depth(k, bytes), bytes)));
-  at += pair.narrow() * pair.wide_row();
+  const int64_t together = form.together(pair);
+  int64_t at = 0;
+  for (int64_t begin = 0; begin < pair.wide(); begin += together) {
+    for (int64_t row = 0; row < together; ++row, at += pair.x_row())
+      for (int64_t k = 0; k < pair.in(); ++k)
+        put(at + k * size, weight(0, channel_of(position_of_row(begin + row), bytes), k));
+    for (int64_t row = 0; row < pair.narrow(); ++row, at += form.wide_row(pair))
+      for (int64_t k = 0; k < together; ++k)
+        put(at + k * size,
+            weight(1, channel_of(position_of_row(row), bytes), channel_of(position_of_depth(begin + k, bytes), bytes)));
+  }
   for (size_t part = 0; part < 2; ++part) {
     const int64_t width = pair.shapes[part].out_c;
     const auto add = [&](const auto& list) {
@@ -230,7 +251,7 @@ std::vector<std::byte> packed_weights(const Pair& pair, const Weight& weight) {
   return packed;
 }
 
-std::vector<std::byte> packed_weights(const Pair& pair) {
+std::vector<std::byte> packed_weights(const Pair& pair, const Form& form) {
   const auto all = [&](const auto& weights_of) {
     const auto first = weights_of(pair.parts[0], pair.shapes[0]), second = weights_of(pair.parts[1], pair.shapes[1]);
     return [&pair, first, second](size_t part, int64_t out, int64_t in) {
@@ -238,8 +259,8 @@ std::vector<std::byte> packed_weights(const Pair& pair) {
                        : second[static_cast<size_t>(out * pair.wide() + in)];
     };
   };
-  if (pair.is_int8()) return packed_weights(pair, all(int8_weights));
-  return packed_weights(pair, [&, real = all(conv_weights)](size_t part, int64_t out, int64_t in) {
+  if (pair.is_int8()) return packed_weights(pair, form, all(int8_weights));
+  return packed_weights(pair, form, [&, real = all(conv_weights)](size_t part, int64_t out, int64_t in) {
     return bits16_of(real(part, out, in), pair.shapes[0].x_type);
   });
 }
@@ -250,11 +271,11 @@ class PointwisePairStep : public Step {
     Pair pair(problem);
     pair.refuses();
     const std::vector<int>& n = tactic.numbers;
-    const Form form{n[0], n[1], n[2]};
+    const Form form{n[0], n[1], n[2], n[3] != 0};
     const auto number = [](int64_t value) { return static_cast<int>(value); };
     const int shared = number(form.shared_bytes(pair));
     function_ = device.function(tactic.sources[0], "pointwise_pair", shared);
-    const std::vector<std::byte> packed = packed_weights(pair);
+    const std::vector<std::byte> packed = packed_weights(pair, form);
     packed_ = Buffer::kept(packed.size());
     packed_.upload(packed.data(), packed.size());
     params_.w = packed_.address();

@@ -8,6 +8,7 @@
 //   BYTES 1: bytes (int8.cuh), 0: 16-bit floats; K1, N1, N2: channels of x, of the wide and of the narrow result
 //   MI: 16 pixels, so many times a tile; WARPS of a block; DEPTH: steps of 64 wide channels in shared memory, the one
 //   that is worked on included
+//   STREAM 1: weights of these steps are there as well, not of all, and the warps of a block go step by step together
 //   FIRST_ACT, FIRST_RESIDUAL and, of bytes, FIRST_LISTED, FIRST_YZ as in int8.cuh, the same of SECOND_; STRICT, FP8 0;
 //   FIRST_ZEROS, SECOND_ZEROS: there is something that the zero point of the input adds
 // Of 64 channels, position h * 32 + q * 8 + i (h: which half, q: lane of four, i < 8) holds channel q * 16 + h * 8 + i
@@ -18,6 +19,7 @@
 //   lists by position: bias, and of bytes scale, zeros (where there are any), inverses and scales of the residual
 //   (where LISTED), of the first and then of the second;
 //   0x4b000000 four times.
+// STREAM: for each 64 wide channels [64][K1] of the first and [N2][64] of the second, and behind all of them the lists.
 #include "pointwise_pair_params.h"
 typedef tenon::cuda::PointwisePairParams Params;
 using tenon::cuda::Finish;
@@ -73,12 +75,14 @@ namespace second {
 typedef first::Sum Sum;
 
 constexpr int E = BYTES ? 1 : 2, ROWS = 16 * MI, THREADS = WARPS * 32, CHUNKS = N1 / 64;
-constexpr int X_BYTES = K1 * E, X_ROW = X_BYTES + 16, W2_ROW = N1 * E + 16, STEPS = X_BYTES / 32;
+constexpr int X_BYTES = K1 * E, X_ROW = X_BYTES + 16, W2_ROW = (STREAM ? 64 : N1) * E + 16, STEPS = X_BYTES / 32;
 // Where x is few operands they stay in registers; then one place of it is enough.
 constexpr bool KEEP = STEPS * MI <= 8;
 constexpr int X_SLOTS = KEEP ? 1 : 2, SLOT_ROW = 64 * E, SLOT = FIRST_RESIDUAL ? ROWS * SLOT_ROW : 0;
-constexpr int W2_AT = N1 * X_ROW, LISTS_AT = W2_AT + N2 * W2_ROW, LISTS2_AT = LISTS_AT + first::LIST_BYTES;
-constexpr int HIGH_AT = LISTS2_AT + second::LIST_BYTES, WEIGHTS = HIGH_AT + 16;
+constexpr int W2_AT = (STREAM ? 64 : N1) * X_ROW, RECORD = W2_AT + N2 * W2_ROW;
+constexpr int LISTS_FROM = (STREAM ? CHUNKS : 1) * RECORD, LISTS_AT = (STREAM ? DEPTH : 1) * RECORD;
+constexpr int LISTS2_AT = LISTS_AT + first::LIST_BYTES, HIGH_AT = LISTS2_AT + second::LIST_BYTES;
+constexpr int WEIGHTS = HIGH_AT + 16;  // of all warps
 constexpr int OWN = X_SLOTS * ROWS * X_ROW + DEPTH * SLOT;  // of a warp
 // A lane's words of results in a half of 64 channels.
 constexpr int WORDS = 2 * E;
@@ -137,16 +141,24 @@ __device__ __forceinline__ void store16(u8* to, const u32* words) {
   *(uint4*)to = make_uint4(words[0], words[1], words[2], words[3]);
 }
 
+// Whether there is anything to be done: of STREAM for any warp of the block.
+__device__ __forceinline__ bool is_there(int tile, const Params& p) {
+  return tile - (STREAM ? (int)threadIdx.x >> 5 : 0) < p.tiles;
+}
+
 // A warp's next step: a tile, and which 64 wide channels of it.
 struct Reader {
-  int tile, chunk, slot_at, left;  // `left`: pixels of the tile and of all behind it
-  const u8* from;                  // the lane's part of the residual
+  int tile, chunk, slot, left;  // `left`: pixels of the tile and of all behind it
+  const u8* from;               // the lane's part of the residual
 
   // Asks for it, and goes on. What lies behind the last pixel is left as it is: nothing of it is stored.
-  __device__ __forceinline__ void read(const Params& p, u32 own, int tiles_apart) {
+  __device__ __forceinline__ void read(const Params& p, u32 shared, u32 own, int tiles_apart) {
     constexpr int X_EACH = X_BYTES / 16, EACH = SLOT_ROW / 16;
     const int lane = threadIdx.x & 31, row = lane / EACH, part = lane % EACH;
-    if (tile < p.tiles) {
+    if (is_there(tile, p)) {
+#pragma unroll
+      for (int at = threadIdx.x * 16; STREAM && at < RECORD; at += THREADS * 16)
+        copy16(shared + slot * RECORD + at, p.w + chunk * RECORD + at);
       if (chunk == 0) {
         const int pixel = tile * ROWS;
         const u32 to = own + (X_SLOTS == 2 ? tile / tiles_apart % 2 * (ROWS * X_ROW) : 0);
@@ -160,7 +172,7 @@ struct Reader {
         from = p.residual + (i64)(pixel + row) * p.residual_pitch + part * 16;
       }
       if (FIRST_RESIDUAL) {
-        const u32 to = own + X_SLOTS * ROWS * X_ROW + slot_at + row * SLOT_ROW +
+        const u32 to = own + X_SLOTS * ROWS * X_ROW + slot * SLOT + row * SLOT_ROW +
                        (BYTES ? part : part ^ (row & 1) << 2) * 16;
 #pragma unroll
         for (int i = 0; i < ROWS; i += 32 / EACH)
@@ -169,7 +181,7 @@ struct Reader {
       }
     }
     commit_copies();
-    slot_at = slot_at == (DEPTH - 1) * SLOT ? 0 : slot_at + SLOT;
+    if (++slot == DEPTH) slot = 0;
     if (++chunk == CHUNKS) chunk = 0, tile += tiles_apart;
   }
 };
@@ -179,16 +191,18 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   extern __shared__ __align__(128) u8 memory[];
   const u32 shared = (u32)__cvta_generic_to_shared(memory);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, q = lane & 3, g = lane >> 2;
-  const int tiles_apart = gridDim.x * WARPS, first_tile = warp * gridDim.x + blockIdx.x;
+  const int first_tile = STREAM ? blockIdx.x * WARPS + warp : warp * gridDim.x + blockIdx.x;
+  const int tiles_apart = gridDim.x * WARPS;
 
   // Weights come from no kernel before this one.
-  for (int at = threadIdx.x * 16; at < WEIGHTS; at += THREADS * 16) copy16(shared + at, p.w + at);
+  for (int at = threadIdx.x * 16 + (STREAM ? LISTS_AT : 0); at < WEIGHTS; at += THREADS * 16)
+    copy16(shared + at, p.w + (LISTS_FROM - LISTS_AT) + at);
   commit_copies();
   wait_for_previous(breadcrumb);
   const u32 own = shared + WEIGHTS + warp * OWN;
   Reader reader{first_tile};
 #pragma unroll
-  for (int k = 0; k < DEPTH - 1; ++k) reader.read(p, own, tiles_apart);
+  for (int k = 0; k < DEPTH - 1; ++k) reader.read(p, shared, own, tiles_apart);
   wait_copies<DEPTH - 1>();
   __syncthreads();
 
@@ -201,8 +215,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   u32 high[4];
   load_words(high, shared + HIGH_AT);
   const i64 wide_apart = (i64)8 * p.wide_pitch, narrow_apart = (i64)8 * p.narrow_pitch;
-  int slot_at = 0;
-  for (int tile = first_tile; tile < p.tiles; tile += tiles_apart) {
+  int next = 0;
+  for (int tile = first_tile; is_there(tile, p); tile += tiles_apart) {
     const u32 x_at = x_rows + (X_SLOTS == 2 ? tile / tiles_apart % 2 * (ROWS * X_ROW) : 0);
     const int left = p.pixels - tile * ROWS - g;
     u8* wide = p.wide + (i64)(tile * ROWS + g) * p.wide_pitch + q * 16;
@@ -217,7 +231,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll 1
     for (int chunk = 0; chunk < CHUNKS; ++chunk) {
       wait_copies<DEPTH - 2>();
-      __syncwarp();
+      if (STREAM) __syncthreads();
+      else __syncwarp();
+      const int slot = next;
+      if (++next == DEPTH) next = 0;
       if (KEEP && chunk == 0) {
 #pragma unroll
         for (int k = 0; k < STEPS; ++k)
@@ -225,7 +242,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
           for (int i = 0; i < MI; ++i) load4(x[KEEP ? k : 0][i], x_at + i * 16 * X_ROW + k * 32);
         __syncwarp();
       }
-      reader.read(p, own, tiles_apart);
+      reader.read(p, shared, own, tiles_apart);
       u32 words[MI][2][2 * WORDS], residual[MI][2][4 * E];
 #pragma unroll
       for (int i = 0; FIRST_RESIDUAL && i < MI; ++i)
@@ -234,19 +251,20 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
           for (int part = 0; part < E; ++part)
             load_words(*(u32(*)[4])&residual[i][row][part * 4],
-                       residuals + slot_at + (i * 16 + row * 8) * SLOT_ROW +
+                       residuals + slot * SLOT + (i * 16 + row * 8) * SLOT_ROW +
                            (BYTES ? q : (part * 4 + q) ^ (g & 1) << 2) * 16);
-      slot_at = slot_at == (DEPTH - 1) * SLOT ? 0 : slot_at + SLOT;
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int position = chunk * 64 + h * 32;
+        const u32 w1_at = w1_rows + (STREAM ? slot * RECORD + h * 32 * X_ROW : position * X_ROW);
+        const u32 w2_at = w2_rows + (STREAM ? slot * RECORD + h * 32 * E : position * E);
         const Start start = Start::load<FIRST_ZEROS>(lists1 + first::ZEROS_AT + position * 4);
         Sum sum[MI][4][4];
 #pragma unroll
         for (int k = 0; k < STEPS; ++k) {
           u32 b[2][4];
-          load4(b[0], w1_rows + position * X_ROW + k * 32);
-          load4(b[1], w1_rows + (position + 16) * X_ROW + k * 32);
+          load4(b[0], w1_at + k * 32);
+          load4(b[1], w1_at + 16 * X_ROW + k * 32);
 #pragma unroll
           for (int i = 0; i < MI; ++i) {
             u32(&a)[4] = x[KEEP ? k : 0][i];
@@ -276,7 +294,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
           for (int n = 0; n < N2 / 16; ++n) {
             u32 b[4];
-            load4(b, w2_rows + n * 16 * W2_ROW + position * E + s * 32);
+            load4(b, w2_at + n * 16 * W2_ROW + s * 32);
 #pragma unroll
             for (int i = 0; i < MI; ++i) {
               const u32 *low = words[i][0] + h * WORDS + s * 2, *high = words[i][1] + h * WORDS + s * 2;
