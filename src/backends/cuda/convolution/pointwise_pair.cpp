@@ -139,9 +139,9 @@ void add_forms(std::vector<Form>& forms, const Pair& pair, const Properties& pro
       }
 }
 
-/// Those with enough on its way to keep memory busy come first, of these those with more pixels for each load of
-/// weights, then those with more warps. Weights that would leave little of shared memory to pixels may be read again
-/// for each tile.
+/// Those with enough on its way to keep memory busy come first, of these those with more pixels at a time, then those
+/// with more of them for each load of weights. Weights that would leave little of shared memory to pixels may be read
+/// again for each tile.
 std::vector<Form> forms_of(const Pair& pair, const Properties& properties) {
   constexpr size_t most = 10;
   constexpr int64_t enough = 40 << 10;      // bytes of a multiprocessor: latency times its part of the memory's speed
@@ -154,7 +154,8 @@ std::vector<Form> forms_of(const Pair& pair, const Properties& properties) {
   std::stable_sort(forms.begin(), forms.end(), [&](const Form& a, const Form& b) {
     if (busy(a) != busy(b)) return busy(a) > busy(b);
     if (a.streams != b.streams) return b.streams;
-    return a.pieces != b.pieces ? a.pieces > b.pieces : a.warps > b.warps;
+    if (a.rows() * a.warps != b.rows() * b.warps) return a.rows() * a.warps > b.rows() * b.warps;
+    return a.pieces > b.pieces;
   });
   if (forms.size() > most) forms.erase(forms.begin() + most, forms.end());
   return forms;
