@@ -78,6 +78,11 @@ Tensor read_operand(const Case& one, const std::string& word, std::mt19937_64& r
     odd = odd.subspan(2);
     rest.resize(rare);
   }
+  double step = 0;  // all are multiples of it
+  if (const size_t bytes = rest.find("(bytes)"); bytes != std::string::npos) {
+    step = 1.0 / 128;
+    rest.resize(bytes);
+  }
   if (const size_t range = rest.find('('); range != std::string::npos) {
     const auto ends = split(rest.substr(range + 1, rest.size() - range - 2), ',');
     low = std::stod(ends.at(0)), high = std::stod(ends.at(1));
@@ -87,7 +92,8 @@ Tensor read_operand(const Case& one, const std::string& word, std::mt19937_64& r
   Tensor tensor(*dtype, dims);
   for (int64_t at = 0, count = dims.elements(); at < count; ++at) {
     const double unit = static_cast<double>(random() >> 11) * 0x1p-53;
-    put(tensor, at, real ? low + unit * (high - low) : std::floor(low + unit * (high - low)));
+    const double number = low + unit * (high - low);
+    put(tensor, at, step > 0 ? std::floor(number / step) * step : real ? number : std::floor(number));
     if (every && random() % every == 0) put(tensor, at, odd[random() % odd.size()]);
   }
   return tensor;

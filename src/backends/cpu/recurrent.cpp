@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstring>
 
 #include "backends/kernel.h"
+#include "backends/cpu/byte_grid.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
-#include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/f32/rows.h"
-#include "backends/cpu/packing.h"
+#include "backends/cpu/kernels/int8/byte_rows.h"
+#include "backends/cpu/row_product.h"
+#include "base/pages.h"
 
 namespace tenon::cpu::recurrent {
 namespace {
@@ -17,36 +18,6 @@ using backends::Problem;
 using backends::Reason;
 
 bool present(const Problem& problem, size_t input) { return input < problem.inputs.size() && problem.inputs[input]; }
-
-/// Rows times a constant matrix (n x k, row-major) plus a constant bias, by all workers together.
-struct Product {
-  Packed packed;
-  std::unique_ptr<ConvKernel> kernel;
-
-  Product(int64_t m, int64_t k, int64_t n, int64_t out_pitch, const float* weights, const std::vector<float>& bias,
-          const Problem& problem) {
-    ConvShape shape{};
-    shape.batch = shape.in_h = shape.out_h = 1;
-    shape.in_w = shape.out_w = m;
-    shape.in_c = k;
-    shape.out_c = n;
-    shape.kernel_h = shape.kernel_w = shape.stride_h = shape.stride_w = shape.dilation_h = shape.dilation_w =
-        shape.groups = 1;
-    shape.in_pixel = k;
-    shape.in_row = shape.in_image = m * k;
-    shape.out_pixel = out_pitch;
-    shape.out_row = shape.out_image = m * out_pitch;
-    const ConvTactic* chosen = nullptr;
-    for (const char* name : {"gemv", "direct"})
-      for (const ConvTactic& tactic : conv_tactics(isa_for(problem)))
-        if (!chosen && !std::strcmp(tactic.name, name) && !tactic.refuses(shape, {})) chosen = &tactic;
-    if (!chosen) return;
-    packed = packed_from(weights, 0, problem, *chosen, shape, [&] {
-      return Tensor::view(DType::f32, {n, k}, const_cast<float*>(weights));
-    });
-    kernel = chosen->make(shape, {}, floats_of(*packed), bias.data(), problem.threads);
-  }
-};
 
 /// Places of the operands; a tenon:Recurrence has the product of the inputs behind it.
 struct Slots {
@@ -78,11 +49,14 @@ std::vector<std::string> activations_of(const Problem& problem) {
   return names ? *names : std::vector<std::string>();
 }
 
+using MakeProduct = decltype(&float_product);
+
 /// LSTM and GRU with their usual activations, and RNN: the inputs of all steps in one product, then a product for each
 /// step.
 class RecurrentStep : public backends::Step {
  public:
-  explicit RecurrentStep(const Problem& problem)
+  /// `product`: makes those of the states.
+  RecurrentStep(const Problem& problem, MakeProduct product)
       : slots_(slots_of(problem)),
         gates_(gates_of(problem)),
         reset_last_(slots_.projected || problem.node->integer("linear_before_reset", 0) != 0),
@@ -108,17 +82,17 @@ class RecurrentStep : public backends::Step {
       }
       const int64_t first = gates_ == 3 ? 2 * hidden_ : rows;  // gates that take the state as it is
       if (!slots_.projected)
-        in_.emplace_back(sequence_ * batch_, input, rows, rows,
-                         problem.inputs[1].constant.data<float>() + d * rows * input, in_bias, problem);
-      back_.emplace_back(batch_, hidden_, first, rows, weights + d * rows * hidden_,
-                         std::vector<float>(back_bias.begin(), back_bias.begin() + first), problem);
+        in_.push_back(product_of_inputs(problem, product, {sequence_ * batch_, input, rows, rows}, d, in_bias));
+      back_.push_back(product({batch_, hidden_, first, rows}, weights + d * rows * hidden_,
+                              std::vector<float>(back_bias.begin(), back_bias.begin() + first), problem));
       if (gates_ == 3)
-        candidate_.emplace_back(batch_, hidden_, hidden_, rows, weights + (d * rows + first) * hidden_,
-                                std::vector<float>(back_bias.begin() + first, back_bias.end()), problem);
+        candidate_.push_back(product({batch_, hidden_, hidden_, rows}, weights + (d * rows + first) * hidden_,
+                                     std::vector<float>(back_bias.begin() + first, back_bias.end()), problem));
     }
+    if (!complete()) return;
     for (const auto* list : {&in_, &back_, &candidate_})
-      for (const Product& product : *list)
-        if (product.kernel) kernel_bytes_ = std::max(kernel_bytes_, (product.kernel->workspace_bytes() + 63) / 64 * 64);
+      for (const auto& product : *list)
+        kernel_bytes_ = std::max(kernel_bytes_, (product->workspace_bytes() + 63) / 64 * 64);
     for (const size_t at : {1, 2}) {
       if (!present(problem, at)) continue;
       const Tensor& constant = problem.inputs[at].constant;
@@ -127,8 +101,8 @@ class RecurrentStep : public backends::Step {
   }
   bool complete() const {
     for (const auto* list : {&in_, &back_, &candidate_})
-      for (const Product& product : *list)
-        if (!product.kernel) return false;
+      for (const auto& product : *list)
+        if (!product) return false;
     return true;
   }
   size_t workspace_bytes() const override {
@@ -139,7 +113,7 @@ class RecurrentStep : public backends::Step {
   size_t packed_bytes() const override {
     size_t bytes = 0;
     for (const auto* list : {&in_, &back_, &candidate_})
-      for (const Product& product : *list) bytes += product.packed->size();
+      for (const auto& product : *list) bytes += product->packed_bytes();
     return bytes;
   }
 
@@ -156,7 +130,7 @@ class RecurrentStep : public backends::Step {
       for (int64_t n = 0; n < batch_ && begin < end; ++n) f(n, n * hidden_ + begin, end - begin);
     };
     for (int64_t d = 0; d < directions_; ++d) {
-      if (!slots_.projected) in_[d].kernel->run(reinterpret_cast<const float*>(inputs[0]), nullptr, x_gates, worker);
+      if (!slots_.projected) in_[d]->run(reinterpret_cast<const float*>(inputs[0]), x_gates, worker);
       each_row([&](int64_t, int64_t at, int64_t count) {
         start(h + at, initial_h_ ? reinterpret_cast<const float*>(inputs[slots_.first]) + d * state + at : nullptr,
               count);
@@ -168,8 +142,8 @@ class RecurrentStep : public backends::Step {
       worker.sync();
       for (int64_t step = 0; step < sequence_; ++step) {
         const int64_t t = reverse_ || d == 1 ? sequence_ - 1 - step : step;
-        back_[d].kernel->run(h, nullptr, gates, worker);
-        if (gates_ == 3 && reset_last_) candidate_[d].kernel->run(h, nullptr, gates + 2 * hidden_, worker);
+        back_[d]->run(h, gates, worker);
+        if (gates_ == 3 && reset_last_) candidate_[d]->run(h, gates + 2 * hidden_, worker);
         worker.sync();
         const float* from = slots_.projected ? reinterpret_cast<const float*>(inputs[0]) + t * batch_ * pitch + d * rows
                                              : x_gates + t * batch_ * rows;
@@ -178,7 +152,7 @@ class RecurrentStep : public backends::Step {
             mask(from + n * pitch, gates + n * rows, h + at, masked + at, begin, count);
           });
           worker.sync();
-          candidate_[d].kernel->run(masked, nullptr, gates + 2 * hidden_, worker);
+          candidate_[d]->run(masked, gates + 2 * hidden_, worker);
           worker.sync();
         }
         float* y = outputs[0] ? reinterpret_cast<float*>(outputs[0]) + (t * directions_ + d) * state : nullptr;
@@ -200,6 +174,14 @@ class RecurrentStep : public backends::Step {
 
  private:
   bool wants(size_t output) const { return output < outputs_; }
+  /// Inputs may have weights of another kind than states.
+  static std::unique_ptr<RowProduct> product_of_inputs(const Problem& problem, MakeProduct product,
+                                                       const RowProduct::Sizes& sizes, int64_t direction,
+                                                       const std::vector<float>& bias) {
+    const float* const weights = problem.inputs[1].constant.data<float>() + direction * sizes.n * sizes.k;
+    std::unique_ptr<RowProduct> made = product(sizes, weights, bias, problem);
+    return made ? std::move(made) : float_product(sizes, weights, bias, problem);
+  }
   static void start(float* state, const float* from, int64_t count) {
     if (from) std::copy_n(from, count, state);
     else std::fill_n(state, count, 0.f);
@@ -255,7 +237,7 @@ class RecurrentStep : public backends::Step {
   bool reset_last_, reverse_ = false, initial_h_ = false, initial_c_ = false;
   int64_t sequence_ = 0, batch_ = 0, hidden_ = 0, directions_ = 0;
   size_t kernel_bytes_ = 0, outputs_;
-  std::vector<Product> in_, back_, candidate_;
+  std::vector<std::unique_ptr<RowProduct>> in_, back_, candidate_;
   std::vector<expr::Id> curves_;  // of an RNN, by direction
   const RowOps& ops_;
 };
@@ -298,10 +280,31 @@ Reason refuses_steps(const Problem& problem) {
   return {};
 }
 
+/// Why the products of the states are not those of weights of 8 bits.
+Reason refuses_bytes(const Problem& problem) {
+  if (problem.strict || problem.fused) return {Reason::strict, "f32"};
+  if (!byte_row_ops(isa_for(problem))) return Reason::instruction_set;
+  const Operand& back = problem.inputs[slots_of(problem).back];
+  // Where other rows are different floats are multiplied.
+  if (!may_be_bytes(back.constant.data<float>(), back.dims[0] * back.dims[1], back.dims[2]))
+    return {Reason::element_type, "weights", "8 bits"};
+  return {};
+}
+template <Reason (*refuses)(const Problem&)>
+Reason refuses_with_bytes(const Problem& problem) {
+  const Reason reason = refuses(problem);
+  return reason ? reason : refuses_bytes(problem);
+}
+
 std::unique_ptr<backends::Step> make(const Problem& problem) {
-  auto step = std::make_unique<RecurrentStep>(problem);
+  auto step = std::make_unique<RecurrentStep>(problem, &float_product);
   if (step->complete()) return step;
   return backends::reference_kernel().make(problem);
+}
+std::unique_ptr<backends::Step> make_bytes(const Problem& problem) {
+  auto step = std::make_unique<RecurrentStep>(problem, &byte_product);
+  if (step->complete()) return step;
+  return make(problem);
 }
 
 const backends::KernelRegistrar lstm({"LSTM", "steps", 1, refuses_any<refuses>, make_any<make>, "direct"});
@@ -309,6 +312,18 @@ const backends::KernelRegistrar gru({"GRU", "steps", 1, refuses_any<refuses>, ma
 const backends::KernelRegistrar rnn({"RNN", "steps", 1, refuses_any<refuses>, make_any<make>, "direct"});
 const backends::KernelRegistrar steps({"tenon:Recurrence", "steps", 1, refuses_any<refuses_steps>, make_any<make>,
                                        "direct"});
+
+constexpr auto refuses_any_bytes = refuses_any<refuses_with_bytes<refuses>>;
+constexpr const char* byte_files = "direct byte_rows";
+const backends::KernelRegistrar lstm_bytes({"LSTM", "byte_steps", 2, refuses_any_bytes, make_any<make_bytes>,
+                                            byte_files});
+const backends::KernelRegistrar gru_bytes({"GRU", "byte_steps", 2, refuses_any_bytes, make_any<make_bytes>,
+                                           byte_files});
+const backends::KernelRegistrar rnn_bytes({"RNN", "byte_steps", 2, refuses_any_bytes, make_any<make_bytes>,
+                                           byte_files});
+const backends::KernelRegistrar bytes({"tenon:Recurrence", "byte_steps", 2,
+                                       refuses_any<refuses_with_bytes<refuses_steps>>, make_any<make_bytes>,
+                                       byte_files});
 
 }  // namespace
 }  // namespace tenon::cpu::recurrent
