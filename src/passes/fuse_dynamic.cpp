@@ -68,6 +68,18 @@ ir::ValueId flat(ir::Graph& graph, ir::ValueId value) {
   return graph.add_constant("", list.reshaped({list.elements()}));
 }
 
+/// The sizes of a product's result, for a reshape. Where several are not known they are those of its first operand.
+ir::ValueId target(ir::Graph& graph, const ir::Node& node, const std::vector<int64_t>& sizes, const std::string& name) {
+  if (std::count(sizes.begin(), sizes.end(), -1) <= 1) return constant(graph, "", sizes);
+  const ir::ValueId rows = graph.apply("Shape", {node.inputs[0]}, {{"start", int64_t{0}}, {"end", int64_t{-1}}},
+                                       node.origins, name + ".rows");
+  graph.value(rows).dtype = DType::i64;
+  const ir::ValueId columns = constant(graph, "", {sizes.back()});
+  const ir::ValueId all = graph.apply("Concat", {rows, columns}, {{"axis", int64_t{0}}}, node.origins, name + ".sizes");
+  graph.value(all).dtype = DType::i64;
+  return all;
+}
+
 void finish(ir::Graph& graph, ir::NodeId id, const Match& match, ir::ValueId result) {
   graph.value(result).shape = graph.value(match.result).shape;
   graph.value(result).dtype = DType::f32;
@@ -90,7 +102,6 @@ bool fuse_dynamic_at(ir::Graph& graph, ir::NodeId id) {
   if (from->size() < 2 || !graph.value(node.outputs[0]).shape) return false;
   std::vector<int64_t> sizes;  // with the one that is not known as what is left
   for (const ir::Dim& dim : *shape_of(graph, node.outputs[0])) sizes.push_back(dim.is_constant() ? dim.value() : -1);
-  if (product && std::count(sizes.begin(), sizes.end(), -1) > 1) return false;
   const size_t axis = product ? 1 : 0;
   const int64_t channels = weights->dims()[axis];
   if (zeros && zeros->elements() != 1 && zeros->elements() != channels) return false;
@@ -101,8 +112,13 @@ bool fuse_dynamic_at(ir::Graph& graph, ir::NodeId id) {
   for (ir::NodeId behind : match->behind) origins = joined(origins, graph.node(behind).origins);
   origins = joined(origins, match->origins);
   const ir::ValueId w = graph.add_constant("", product ? by_rows(bytes) : bytes);
-  std::vector<ir::ValueId> inputs{input(x_at), w, flat(graph, match->bias), ir::no_value, match->x_scale,
-                                  input(x_zero_at), flat(graph, match->w_scale)};
+  std::vector<ir::ValueId> inputs{input(x_at),
+                                  w,
+                                  flat(graph, match->bias),
+                                  ir::no_value,
+                                  match->x_scale,
+                                  input(x_zero_at),
+                                  flat(graph, match->w_scale)};
   ir::Attributes attributes = node.attributes;
   attributes.insert_or_assign("layout", std::string("NHWC"));
   const std::string name = graph.value(match->result).name;
@@ -115,7 +131,7 @@ bool fuse_dynamic_at(ir::Graph& graph, ir::NodeId id) {
   graph.value(inputs[x_at]).dtype = DType::u8;
   const ir::ValueId made = graph.apply("tenon:Int8Conv", inputs, attributes, origins, name + ".products");
   graph.value(made).dtype = DType::f32;
-  finish(graph, id, *match, graph.apply("Reshape", {made, constant(graph, "", sizes)}, {}, origins, name));
+  finish(graph, id, *match, graph.apply("Reshape", {made, target(graph, node, sizes, name)}, {}, origins, name));
   return true;
 }
 
