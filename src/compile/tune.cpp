@@ -12,6 +12,7 @@
 #include "compile/tuning_left.h"
 #include "passes/groups.h"
 #include "plan/blocks.h"
+#include "plan/body_plans.h"
 #include "plan/rest.h"
 #include "plan/timing_key.h"
 
@@ -378,17 +379,19 @@ Tuned tune(plan::Plan& plan, const plan::Records& known, Disturbed& disturbed, d
            const Progress& progress) {
   const auto begin = Clock::now();
   Tuned tuned = Tuner(plan, known, disturbed, budget_seconds, progress).run();
-  // What stands behind sizes that data decides, at usual ones.
-  const plan::Planned part = plan::planned(plan::concretise(plan.graph, plan.shapes), plan);
-  if (!part.rest) return tuned;
-  const auto rest = plan::rest_of(plan, *part.rest, {}, nullptr);
-  for (const plan::RestPart& behind : rest->parts) {
-    if (!behind.planned) continue;
+  const auto add = [&](plan::Plan& of) {
     const double left = budget_seconds < 0 ? budget_seconds : std::max(0.0, budget_seconds - seconds_since(begin));
-    const Tuned its = Tuner(behind.planned->plan, known, disturbed, left, progress).run();
-    tuned.tactics += its.tactics, tuned.disturbed += its.disturbed;
-    plan.records.insert(behind.planned->plan.records.begin(), behind.planned->plan.records.end());
-  }
+    tuned += Tuner(of, known, disturbed, left, progress).run();
+    plan.records.insert(of.records.begin(), of.records.end());
+  };
+  const plan::Planned part = plan::planned(plan::concretise(plan.graph, plan.shapes), plan);
+  // What stands behind sizes that data decides, at usual ones.
+  const auto rest = part.rest ? plan::rest_of(plan, *part.rest, {}, nullptr) : nullptr;
+  for (size_t at = 0; rest && at < rest->parts.size(); ++at)
+    if (rest->parts[at].planned) add(rest->parts[at].planned->plan);
+  // The host runs bodies that are no blocks.
+  if (!backends::backend(plan.device).capabilities(plan.device).host_memory) return tuned;
+  for (plan::Plan& body : plan::body_plans(plan, part.rest ? *part.whole : *part.graph)) add(body);
   return tuned;
 }
 
