@@ -33,6 +33,13 @@ void infer_conv(Inference& ctx) {
   const Epilogue epilogue = read_epilogue(ctx);
   const ir::Shape *x = ctx.shape(0), *w = ctx.shape(1);
   std::optional<ir::Shape> output;
+  ir::Shape assumed;
+  if (!x && w && w->size() >= 3 && !last && !input_channels_last(ctx)) {
+    // As many axes as the weights have.
+    assumed = {tagged_unknown(ctx, "batch"), (*w)[1] * ir::Dim(ctx.node().integer("group", 1))};
+    while (assumed.size() < w->size()) assumed.push_back(tagged_unknown(ctx, "size"));
+    x = &assumed;
+  }
   if (x && w) {
     if (const auto sizes = size_convolution(ctx, input_channels_last(ctx) ? move_channel(*x, false) : *x, *w))
       output = last ? move_channel(sizes->output, true) : sizes->output;

@@ -18,6 +18,11 @@ void infer(Inference& ctx) {
   for (size_t input = 0; input < 5; ++input) want_floats(ctx, input, "an operand");
   const ir::Dim gates(gates_of_cell(ctx.node())), directions(directions_of(ctx.node()));
   std::optional<ir::Shape> y, state;
+  ir::Shape assumed;
+  if (!given && back && back->size() == 3) {
+    assumed = inputs_of_steps(ctx, directions * (*back)[1], 3, false);
+    given = &assumed;
+  }
   if (given && back) {
     if (given->size() != 3 || back->size() != 3) ctx.fail("the gates and R must be of rank 3");
     const ir::Shape &x = *given, &r = *back;

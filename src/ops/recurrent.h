@@ -76,8 +76,22 @@ inline void want_parameters(const Inference& ctx, int64_t gates, const Recurrent
   want(7, directions * ir::Dim(3) * sizes.hidden, "P");
 }
 
+/// What steps read has three axes, also where nothing else is known of it. The first state, an input, may tell one.
+inline ir::Shape inputs_of_steps(Inference& ctx, const ir::Dim& last, size_t first, bool batch_first) {
+  const ir::Dim sequence = tagged_unknown(ctx, "sequence");
+  const ir::Shape* state = first < ctx.inputs() ? ctx.shape(first) : nullptr;
+  const bool tells = state && state->size() == 3;
+  const ir::Dim batch = tells ? (*state)[batch_first ? 0 : 1] : tagged_unknown(ctx, "batch");
+  return batch_first ? ir::Shape{batch, sequence, last} : ir::Shape{sequence, batch, last};
+}
+
 inline void infer_recurrent(Inference& ctx, int64_t gates) {
   const ir::Shape *x = ctx.shape(0), *w = ctx.shape(1), *r = ctx.shape(2);
+  ir::Shape assumed;
+  if (!x && w && r && w->size() == 3) {
+    assumed = inputs_of_steps(ctx, (*w)[2], 5, ctx.node().integer("layout", 0) != 0);
+    x = &assumed;
+  }
   std::optional<ir::Shape> y, state;
   if (x && w && r) {
     const RecurrentSizes sizes = size_recurrent(ctx, gates, *x, *w, *r);

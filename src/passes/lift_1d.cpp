@@ -22,7 +22,8 @@ class Lifter {
     const ir::Node node = graph_.node(id);
     if (node.outputs.size() != 1 || rank_of(graph_, node.outputs[0]) != 3) return false;
     if (graph_.value(node.outputs[0]).dtype != DType::f32) return false;
-    if (is_window(node.op)) return rank_of(graph_, node.inputs[0]) == 3 && window(id, node);
+    // Of an input that a run is the first to know the result has told the axes.
+    if (is_window(node.op)) return rank_of(graph_, node.inputs[0]).value_or(3) == 3 && window(id, node);
     if (node.op == "Concat") return concat(id, node);
     return is_elementwise(node) && elementwise(id, node);
   }

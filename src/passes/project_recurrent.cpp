@@ -80,9 +80,9 @@ bool to_steps(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   if ((node.op != "LSTM" && node.op != "GRU" && node.op != "RNN") || !is_usual(node)) return false;
   const auto weights = weights_of(graph, node);
-  const ir::Shape* given = shape_of(graph, node.inputs[0]);
-  if (!weights || !given || given->size() != 3 || graph.value(node.inputs[0]).dtype != DType::f32) return false;
-  const ir::Shape x = *given;
+  // A run may be the first to tell its sizes.
+  const std::optional<ir::Shape> x = graph.value(node.inputs[0]).shape;
+  if (!weights || (x && x->size() != 3) || graph.value(node.inputs[0]).dtype != DType::f32) return false;
   const bool is_gru = node.op == "GRU";
   const std::string name = node.origins.empty() ? node.op.str() : node.origins.front();
   // Made before the first is added: values move then.
@@ -97,7 +97,7 @@ bool to_steps(ir::Graph& graph, ir::NodeId id) {
   if (bias) product.push_back(graph.add_constant(name + ".bias", *bias));
   const ir::ValueId gates = graph.apply("MatMul", product, {}, node.origins, name + ".gates");
   graph.value(gates).dtype = DType::f32;
-  graph.value(gates).shape = ir::Shape{x[0], x[1], ir::Dim(columns.dims()[1])};
+  if (x) graph.value(gates).shape = ir::Shape{(*x)[0], (*x)[1], ir::Dim(columns.dims()[1])};
   const auto state = [&](size_t at) { return at < node.inputs.size() ? node.inputs[at] : ir::no_value; };
   std::vector<ir::ValueId> inputs{
       gates, graph.add_constant(name + ".R", back),
