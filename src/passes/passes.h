@@ -48,6 +48,7 @@ bool lift_1d(ir::Graph& graph);
 bool turn_columns(ir::Graph& graph);
 bool lower_conv3d(ir::Graph& graph);
 /// Pools and transposed convolutions over three axes.
+bool lower_tests(ir::Graph& graph);
 bool lower_volumes(ir::Graph& graph);
 bool layout_nhwc(ir::Graph& graph);
 bool fuse_epilogue(ir::Graph& graph);

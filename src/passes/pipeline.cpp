@@ -47,6 +47,8 @@ const std::vector<Pass>& pipeline() {
       {"unstack_sums", "adds tensors instead of stacking them for a sum", unstack_sums},
       {"lower_einsum", "turns sums over shared labels into matrix multiplications", lower_einsum},
       {"lower_fourier", "turns Fourier transforms into matrix multiplications and convolutions", lower_fourier},
+      {"lower_tests", "turns tests for infinite numbers, and bounds that only a run knows, into elementwise nodes",
+       lower_tests},
       {"lower_attention", "spells out attention, as kernels and passes know its parts", lower_attention},
       // Linear steps beside a convolution become part of its weights. Padding goes first, as it stands before the
       // convolution.
