@@ -110,7 +110,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   Params params;
   shape_of(problem, params);
   std::vector<Tactic> list;
-  const auto add = [&](const std::string& name, int vector, int lanes, int threads, int cluster) {
+  const auto add = [&](const std::string& name, int vector, int lanes, int threads, int cluster, int rows = 8) {
     Source source{"reduce.cu", {}, ""};
     source.defines = {define_type("TX", problem.inputs[0].dtype),
                       define_type("TY", problem.outputs[0].dtype),
@@ -119,9 +119,13 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
                       define("VEC", vector),
                       define("LANES", lanes),
                       define("THREADS", threads),
-                      define("CLUSTER", cluster)};
-    list.push_back({name, {source}, {vector, lanes, threads, cluster}});
+                      define("CLUSTER", cluster),
+                      define("ROWS", rows)};
+    list.push_back({name, {source}, {vector, lanes, threads, cluster, rows}});
   };
+  // With few rows most of the GPU is idle, and a warp's loads wait for each other.
+  constexpr int64_t few_rows = 1024, long_row = 1024;
+  if (params.inner == 1 && params.outer <= few_rows && params.length >= long_row) add("reduce row", 1, 32, 1024, 1, 1);
   for (const int vector : vectors_of(problem, params)) {
     add("reduce " + std::to_string(vector), vector, 32, 256, 1);
     if (params.inner == 1 || params.length < 64) continue;
@@ -142,8 +146,9 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
   shape_of(problem, params);
   const int64_t width = int64_t{tactic.numbers[0]} * tactic.numbers[1], cluster = tactic.numbers[3];
   const int64_t tiles = params.outer * ceil_div(params.inner, width);
-  return simple_step<1>(device, tactic, "reduce", params,
-                        {params.inner == 1 ? ceil_div(params.outer, 8) : tiles * cluster, 1, 1, tactic.numbers[2], 0});
+  return simple_step<1>(
+      device, tactic, "reduce", params,
+      {params.inner == 1 ? ceil_div(params.outer, tactic.numbers[4]) : tiles * cluster, 1, 1, tactic.numbers[2], 0});
 }
 
 struct Register {

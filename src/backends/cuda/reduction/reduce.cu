@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reduction of a tensor seen as outer x length x inner, along length; dense, but that rows may lie along four axes
 // where inner is 1. TX, TY: types; OP 0 sum, 1 mean, 2 max, 3 min, 4 root of the sum of squares, 5 that sum, 6 sum of
-// magnitudes. INNER 1: a warp a row; else LANES * VEC neighbours of inner a block or, together, the blocks of a cluster
-// of CLUSTER (compute capability 9.0 and later); their other threads are along length.
+// magnitudes. INNER 1: a block ROWS rows, one for each warp or one for all; else LANES * VEC neighbours of inner a
+// block or, together, the blocks of a cluster of CLUSTER (compute capability 9.0 and later); their other threads are
+// along length.
 #include "reduce_params.h"
 typedef tenon::cuda::ReduceParams Params;
 struct __align__(VEC * sizeof(TX)) Vec {
@@ -32,17 +33,29 @@ extern "C" __global__ void TOGETHER __launch_bounds__(THREADS)
   wait_for_previous(breadcrumb);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
 #if INNER == 1
+  constexpr int WARPS = ROWS == 1 ? THREADS / 32 : 1;  // of a row
   float sum = nothing();
-  const i64 row = (i64)blockIdx.x * 8 + warp;
+  const i64 row = (i64)blockIdx.x * ROWS + warp / WARPS;
   if (row >= p.outer) return;
   const TX* x = p.x;
   u32 rest = row;
 #pragma unroll
   for (int axis = 3; axis > 0; --axis) x += rest % p.dims[axis] * p.strides[axis], rest /= p.dims[axis];
   x += rest * p.strides[0];
-  for (i64 k = lane; k < p.length; k += 32) sum = join(sum, taken(f32_of(x[k * p.step])));
+#pragma unroll 4
+  for (i64 k = warp % WARPS * 32 + lane; k < p.length; k += WARPS * 32)
+    sum = join(sum, taken(f32_of(x[k * p.step])));
 #pragma unroll
   for (int step = 16; step; step /= 2) sum = join(sum, __shfl_xor_sync(~0u, sum, step));
+#if ROWS == 1
+  __shared__ float parts[WARPS];
+  if (lane == 0) parts[warp] = sum;
+  __syncthreads();
+  if (warp != 0) return;
+  sum = lane < WARPS ? parts[lane] : nothing();
+#pragma unroll
+  for (int step = 16; step; step /= 2) sum = join(sum, __shfl_xor_sync(~0u, sum, step));
+#endif
   if (lane == 0) p.y[row] = of_f32<TY>(given(sum, p.length));
 #else
   constexpr int WIDTH = LANES * VEC, WARPS = THREADS / 32, BESIDE = 32 / LANES;
