@@ -20,12 +20,13 @@ namespace {
 // Nanoseconds.
 constexpr int64_t patience = 200'000;      // spinning before sleep
 constexpr int64_t joining = 5'000'000;     // the same of a helper that was woken too late for the run under way
-constexpr int64_t fresh = 5'000;                          // a helper that was seen so long ago is on a core
-constexpr int64_t worth_waking = 50'000;                  // of work
-constexpr int64_t longest_wait = 150'000; // for helpers that are being woken, and of the work this part:
+constexpr int64_t fresh = 5'000;           // a helper that was seen so long ago is on a core
+constexpr int64_t worth_waking = 50'000;   // of work
+constexpr int64_t longest_wait = 150'000;  // for helpers that are being woken, and of the work this part:
 constexpr int64_t wait_share = 16;
-constexpr int64_t longest_in_vain = 3'000'000;  // of a run alone though others were called, as a wait for them
-constexpr int64_t longest_gathering = 20'000'000;
+constexpr int64_t longest_in_vain = 3'000'000;     // of a run alone though others were called, as a wait for them
+constexpr int64_t longest_gathering = 20'000'000;  // spinning for `patience`, then looking now and then
+constexpr std::chrono::nanoseconds gathering_look{50'000};
 constexpr int first_spins = 64, spins_a_look = 8;
 constexpr unsigned flush_bits = 0x8040;  // FTZ and DAZ of MXCSR
 
@@ -191,8 +192,17 @@ int ThreadPool::assemble(int most, int64_t now, int64_t expected) {
 void ThreadPool::gather() {
   wanted_.store(threads_ - 1, std::memory_order_relaxed);
   wake(0);
-  for (const int64_t end = clock_now() + longest_gathering; awake_.load() + 1 < threads_ && clock_now() < end;)
-    _mm_pause();
+  const int64_t begin = clock_now();
+  wants_more_.store(true, std::memory_order_relaxed);
+  for (int64_t now = begin; awake_.load() + 1 < threads_ && now - begin < longest_gathering; now = clock_now()) {
+    if (now - begin < patience) {
+      _mm_pause();
+      continue;
+    }
+    std::this_thread::sleep_for(gathering_look);  // it may be this core that a helper waits for
+    wake(0);                                      // who was there and fell asleep before this thread had a core
+  }
+  wants_more_.store(false, std::memory_order_relaxed);
 }
 
 void ThreadPool::run(Function function, void* context, std::byte* workspace, int64_t expected) {
