@@ -88,6 +88,20 @@ bool last_is_largest(const Tensor& scores) {
   return count * 2 > rows;
 }
 
+/// Whether rows of four numbers are corners in order, or else centre and size as fractions of the input. Offsets from
+/// anchors are neither: half of them are below 0.
+bool are_boxes(const Tensor& boxes, bool corners) {
+  constexpr float slack = 0.01f;
+  constexpr double most_wrong = 0.05;
+  const float* data = boxes.data<float>();
+  const int64_t rows = boxes.elements() / 4;
+  int64_t wrong = 0;
+  for (int64_t row = 0; row < rows; ++row, data += 4)
+    if (corners) wrong += data[2] < data[0] || data[3] < data[1];
+    else wrong += std::any_of(data, data + 4, [](float x) { return x < -slack || x > 1 + slack; });
+  return static_cast<double>(wrong) <= most_wrong * static_cast<double>(rows);
+}
+
 std::optional<size_t> named(const ModelHints& hints, size_t count, std::initializer_list<const char*> names) {
   for (const char* name : names)
     for (size_t at = 0; at < std::min(hints.outputs.size(), count); ++at)
@@ -109,9 +123,11 @@ std::optional<Head> recognise_pair(std::span<const Tensor> outputs, const ModelH
   const size_t boxes = boxes_first ? one : other, scores = boxes_first ? other : one;
   const int64_t values = outputs[scores].dims()[2];
   if (outputs[boxes].dims()[2] != 4 || values < (by_name ? 1 : 2)) return std::nullopt;
+  const bool is_ssd = !by_name && !has_logits(outputs[scores]);
+  if (!by_name && !are_boxes(outputs[boxes], is_ssd)) return std::nullopt;
   Head head{HeadKind::ssd, false, scores, boxes, first[1], values - 1};
   head.from = "the shapes of two outputs";
-  if (!by_name && !has_logits(outputs[scores])) return head;
+  if (is_ssd) return head;
   head.kind = HeadKind::detr;
   const auto known = static_cast<int64_t>(hints.labels);
   head.no_object = known == values - 1 || (known != values && values > 1 && last_is_largest(outputs[scores]));

@@ -171,6 +171,18 @@ TEST(Heads, DetrWithNoObject) {
   }
 }
 
+TEST(Heads, OffsetsFromAnchorsAreNoBoxes) {
+  Tensor scores(DType::f32, {1, 10, 3}), offsets(DType::f32, {1, 10, 4});
+  for (const float background : {5.0f, 1.0f}) {  // logits, or shares
+    for (int64_t row = 0; row < 10; ++row) scores.data<float>()[3 * row] = background;
+    for (int64_t at = 0; at < 40; ++at) offsets.data<float>()[at] = at % 4 / 2 == at / 4 % 2 ? 0.3f : -0.3f;
+    const Tensor outputs[] = {scores, offsets};
+    EXPECT_FALSE(recognise(outputs, 64, 64)) << background;
+    std::fill_n(offsets.data<float>(), 40, 0.5f);
+    EXPECT_TRUE(recognise(outputs, 64, 64)) << background;
+  }
+}
+
 TEST(Heads, DetrWithAScoreForEachClass) {
   Tensor logits(DType::f32, {1, 10, 2}), boxes(DType::f32, {1, 10, 4});
   std::fill_n(logits.data<float>(), 20, -5.0f);
