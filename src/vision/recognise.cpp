@@ -136,6 +136,13 @@ std::optional<Head> recognise_pair(std::span<const Tensor> outputs, const ModelH
   return head;
 }
 
+/// Whether two outputs have a row for each candidate, one of them four numbers: neither is a head by itself.
+bool are_pair(std::span<const Tensor> outputs) {
+  if (outputs.size() != 2 || !is_f32_cube(outputs[0]) || !is_f32_cube(outputs[1])) return false;
+  const Dims &one = outputs[0].dims(), &other = outputs[1].dims();
+  return one[0] == other[0] && one[1] == other[1] && (one[2] == 4 || other[2] == 4);
+}
+
 bool may_be_labels(DType type) { return type == DType::i64 || type == DType::i32; }
 
 /// Boxes, labels and scores in three outputs, masks and key points in more.
@@ -295,6 +302,7 @@ std::optional<Head> recognise(std::span<const Tensor> outputs, int input_width, 
                               const ModelHints& hints) {
   if (const std::optional<Head> head = recognise_pair(outputs, hints)) return head;
   if (const std::optional<Head> head = recognise_labelled(outputs, hints)) return head;
+  if (are_pair(outputs)) return std::nullopt;
   // Segmentation exports have mask planes beside the boxes, training exports more after them.
   const size_t at = outputs.size() > 1 && outputs[0].dims().rank() == 4 ? 1 : 0;
   if (at >= outputs.size() || !is_f32_cube(outputs[at]) || rows_sum_to_one(outputs[at])) return std::nullopt;

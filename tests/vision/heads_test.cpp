@@ -172,9 +172,9 @@ TEST(Heads, DetrWithNoObject) {
 }
 
 TEST(Heads, OffsetsFromAnchorsAreNoBoxes) {
-  Tensor scores(DType::f32, {1, 10, 3}), offsets(DType::f32, {1, 10, 4});
+  Tensor scores(DType::f32, {1, 10, 6}), offsets(DType::f32, {1, 10, 4});
   for (const float background : {5.0f, 1.0f}) {  // logits, or shares
-    for (int64_t row = 0; row < 10; ++row) scores.data<float>()[3 * row] = background;
+    for (int64_t row = 0; row < 10; ++row) scores.data<float>()[6 * row] = background;
     for (int64_t at = 0; at < 40; ++at) offsets.data<float>()[at] = at % 4 / 2 == at / 4 % 2 ? 0.3f : -0.3f;
     const Tensor outputs[] = {scores, offsets};
     EXPECT_FALSE(recognise(outputs, 64, 64)) << background;
