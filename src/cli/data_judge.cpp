@@ -14,6 +14,7 @@
 #include "cli/noisy_data.h"
 #include "cli/output_kind.h"
 #include "cli/report.h"
+#include "cli/vector_kind.h"
 #include "engine/engine.h"
 #include "metrics/agreement.h"
 #include "metrics/bootstrap.h"
@@ -25,7 +26,6 @@
 #include "vision/labels.h"
 namespace tenon::cli {
 namespace {
-
 constexpr double points = 100;          // of a share of 1
 constexpr float counted_score = 0.25f;  // as tenon detect's
 constexpr float least_score = 0.001f;   // low scores count for average precision
@@ -66,7 +66,6 @@ constexpr double labels_drop = 0.1;      // points
 constexpr double moved_part = 1. / 28;   // of an image's side, where copies of it vote for its class
 constexpr double most_votes_lost = 0.5;  // points
 constexpr int64_t fewest_shifts = 10;    // that tell a mean
-
 class DataJudge : public Judge {
  public:
   DataJudge(const std::string& eval, const DataOptions& data, const std::vector<TensorInfo>& inputs,
@@ -130,7 +129,7 @@ class DataJudge : public Judge {
   /// What an engine gives for all samples; which parts are used depends on the metric.
   struct Answers {
     std::vector<std::vector<metrics::Found>> boxes;  // the reference's
-    metrics::Shift shift, divergence;                // of boxes' scores, or of margins; of distributions
+    metrics::Shift shift, divergence;                // of boxes' scores, margins or masks; of distributions
     std::vector<int> classes;
     std::vector<std::vector<float>> logits;  // the reference's
     metrics::Agreement agreement;
@@ -205,8 +204,10 @@ class DataJudge : public Judge {
       return fmt::format("tokens' distributions diverge by {:.4f} nats, more than {:g}", answers.divergence.mean(),
                          most_divergence);
     if (answers.shift.count() < fewest_shifts || std::fabs(answers.shift.mean()) <= limit_.spread) return {};
-    return fmt::format("{} {} by {:.2f} on average, more than {:.2f}", head_ ? "scores" : "margins",
-                       answers.shift.mean() < 0 ? "fall" : "rise", std::fabs(answers.shift.mean()), limit_.spread);
+    const char* const others = kind_ == OutputKind::labels ? "labels" : "areas of masks";
+    const char* const what = head_ ? "scores" : classes_ > 0 ? "margins" : others;
+    return fmt::format("{} {} by {:.2f} on average, more than {:.2f}", what, answers.shift.mean() < 0 ? "fall" : "rise",
+                       std::fabs(answers.shift.mean()), limit_.spread);
   }
 
   /// Changes of class for the worse, beyond doubt.
@@ -347,7 +348,7 @@ class DataJudge : public Judge {
       answers.divergence.add(metrics::divergence(exact, logits));
       if (!votes_.empty()) answers.votes_lost.add(votes_.lost(index, wanted, best), 1);
     } else if (exact) {
-      add_kept(kind_, *exact, outputs, row, answers.share, answers.divergence);
+      add_kept(kind_, *exact, outputs, row, answers.share, answers.divergence, answers.shift);
     }
   }
 

@@ -18,7 +18,7 @@ void JudgeOptions::add_to(CLI::App& app) {
            "Percentage points of accuracy that INT8 may lose against FP32: the fastest engine within this limit is "
            "taken. "
            "Default: with labels 0.1; without, as many as saving the images as JPEG once more costs, for boxes three "
-           "times that, for classes one and a half times")
+           "times that, for masks twice, for classes one and a half times")
       .value("D")
       .between(0.0, 100.0);
   flags

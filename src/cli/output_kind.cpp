@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "metrics/outputs.h"
 #include "metrics/peaks.h"
 
 namespace tenon::cli {
 namespace {
+
+constexpr float likely = 0.5f;  // of what is between 0 and 1
 
 bool is_float(const Tensor& tensor) { return tensor.dtype() == DType::f32; }
 bool is_whole(const Tensor& tensor) { return tensor.dtype() == DType::i64 || tensor.dtype() == DType::i32; }
@@ -120,6 +121,24 @@ bool is_point_map(const Tensor& output) {
   return found > 0 && found >= fewest_high * all && alone >= fewest_alone * found;
 }
 
+/// Whether an output is one plane a sample of numbers between 0 and 1, of which more are near 1 than between: a spot of
+/// a heat map has few near its top. With three axes steps and classes look the same.
+bool is_mask(const Tensor& output) {
+  constexpr int64_t shortest_side = 8;
+  constexpr float low = 0.2f, high = 0.8f, slack = 1e-3f;
+  constexpr double fewest_high = 1e-4, most_between = 0.1, between_by_high = 2;
+  const Dims& dims = output.dims();
+  if (!is_float(output) || dims.rank() != 4 || output.elements() == 0) return false;
+  if ((dims[1] != 1 && dims[3] != 1) || dims[2] < shortest_side || dims[1] * dims[3] < shortest_side) return false;
+  double above = 0, between = 0;
+  for (const float x : output.values<float>()) {
+    if (!(x >= -slack && x <= 1 + slack)) return false;
+    above += x > high, between += x >= low && x <= high;
+  }
+  const auto all = static_cast<double>(output.elements());
+  return above >= fewest_high * all && between <= most_between * all && between <= between_by_high * above;
+}
+
 /// Key points that stay where they are, each as it rises above the rest of its plane.
 double points_kept(const Tensor& exact, const Tensor& other, int64_t row) {
   const std::vector<metrics::Plane> before = planes_of(exact, row), after = planes_of(other, row);
@@ -171,14 +190,15 @@ double tokens_kept(const Tensor& exact, const Tensor& other, int64_t row, metric
   return static_cast<double>(metrics::same_best(wanted, got, words, 1)) / static_cast<double>(positions);
 }
 
-/// A sequence's classes that are left by as few edits as make it of the other, and how many there were.
+/// A sequence's classes that are left by as few edits as make it of the other, and how many there were. Blanks are none
+/// of the text, which is what counts.
 void add_sequence(const Tensor& exact, const Tensor& other, int64_t row, metrics::Share& share) {
-  const int64_t classes = exact.dims()[2];
-  const std::vector<int64_t> wanted = metrics::best_in_turn(row_of(exact, row), classes);
-  const std::vector<int64_t> got = metrics::best_in_turn(row_of(other, row), classes);
-  const int64_t length = std::ssize(wanted);
-  share.add(static_cast<double>(std::max<int64_t>(0, length - metrics::edits(wanted, got))),
-            static_cast<double>(length));
+  const int64_t classes = exact.dims()[2], blank = metrics::blank_of(row_of(exact, row), classes);
+  std::vector<int64_t> wanted = metrics::best_in_turn(row_of(exact, row), classes);
+  std::vector<int64_t> got = metrics::best_in_turn(row_of(other, row), classes);
+  std::erase(wanted, blank), std::erase(got, blank);
+  const int64_t length = std::max(std::ssize(wanted), std::ssize(got));
+  share.add(static_cast<double>(length - metrics::edits(wanted, got)), static_cast<double>(length));
 }
 
 Tensor by_sample(const Tensor& output, int64_t batch) {
@@ -215,46 +235,6 @@ std::vector<Tensor> by_sample(const std::vector<Tensor>& outputs, int64_t batch)
   return all;
 }
 
-bool are_embeddings(const std::vector<std::vector<float>>& samples) {
-  constexpr size_t fewest = 32;
-  constexpr double stands_out = 1.5;  // times as far from the mean as the least number is
-  double ratio = 0, low = INFINITY, high = -INFINITY;
-  for (const std::vector<float>& one : samples) {
-    if (one.size() < fewest) return false;
-    const auto [least, most] = std::minmax_element(one.begin(), one.end());
-    const double mean = std::accumulate(one.begin(), one.end(), 0.0) / static_cast<double>(one.size());
-    ratio += (*most - mean) / std::max(mean - *least, 1e-9);
-    low = std::min<double>(low, *least), high = std::max<double>(high, *most);
-  }
-  if (samples.empty() || high <= 1) return false;  // probabilities, one or many, and their logarithms
-  return low >= 0 || ratio < stands_out * static_cast<double>(samples.size());
-}
-
-bool are_coordinates(const std::vector<std::vector<float>>& samples) {
-  constexpr size_t fewest = 2, few = 4, fewest_signed = 8;
-  constexpr double near_nothing = 0.05, most_near = 0.1;  // of the greatest; of the numbers
-  constexpr double even = 0.85, signed_part = 0.01;       // of the entropy of equal shares; of the numbers
-  double most = 0, entropy = 0;
-  for (const std::vector<float>& one : samples) {
-    if (one.size() < fewest) return false;
-    most = std::max<double>(most, *std::max_element(one.begin(), one.end()));
-    entropy += metrics::entropy(one) / std::log(static_cast<double>(one.size()));
-  }
-  double low = 0, negative = 0, all = 0;
-  for (const std::vector<float>& one : samples)
-    for (const float x : one) low += x <= near_nothing * most, negative += x < 0, ++all;
-  const bool are_few = all < static_cast<double>(few * samples.size());  // opinion scores, for example
-  if (low <= (are_few ? 0 : most_near * all)) return all > 0;
-  return all >= fewest_signed * samples.size() && negative > signed_part * all &&
-         entropy > even * static_cast<double>(samples.size());
-}
-
-std::optional<OutputKind> kind_of_vectors(const std::vector<std::vector<float>>& samples) {
-  if (are_coordinates(samples)) return OutputKind::coordinates;
-  if (are_embeddings(samples)) return OutputKind::embedding;
-  return std::nullopt;
-}
-
 bool is_embedding(const Tensor& output) {
   constexpr int64_t fewest = 32;
   constexpr double near = 1e-3;
@@ -288,6 +268,7 @@ OutputKind kind_of(const std::vector<Tensor>& inputs, const std::vector<Tensor>&
   if (std::none_of(inputs.begin(), inputs.end(), is_float) && is_vocabulary(outputs[0])) return OutputKind::tokens;
   if (outputs.size() == 1 && is_embedding(outputs[0])) return OutputKind::embedding;
   if (std::all_of(outputs.begin(), outputs.end(), is_point_map)) return OutputKind::points;
+  if (std::all_of(outputs.begin(), outputs.end(), is_mask)) return OutputKind::mask;
   const bool floats = std::any_of(inputs.begin(), inputs.end(), is_float);
   if (floats && outputs.size() == 1 && is_sequence(outputs[0])) return OutputKind::sequence;
   const bool maps = std::all_of(outputs.begin(), outputs.end(),
@@ -297,8 +278,10 @@ OutputKind kind_of(const std::vector<Tensor>& inputs, const std::vector<Tensor>&
 
 const char* metric_of(OutputKind kind) {
   switch (kind) {
+    case OutputKind::mask: return "IoU with fp32's masks";
     case OutputKind::class_map: return "share of positions with fp32's class";
     case OutputKind::sequence: return "share of fp32's sequences of classes";
+    case OutputKind::labels: return "F1 of fp32's labels";
     case OutputKind::embedding: return "cosine with fp32's embedding";
     case OutputKind::points: return "nearness to fp32's key points";
     case OutputKind::coordinates: return "nearness to fp32's coordinates";
@@ -310,8 +293,10 @@ const char* metric_of(OutputKind kind) {
 
 Measure measure_of(OutputKind kind) {
   switch (kind) {
+    case OutputKind::mask: return {2, 3, 5, 0.02};
     case OutputKind::class_map: return {1.5, 0.5, 1, 0};
-    case OutputKind::sequence: return {1, 0.25, 0.5, 0};
+    case OutputKind::sequence: return {1, 0.25, 0.6, 0};
+    case OutputKind::labels: return {1.5, 0.75, 4, 0.05};
     case OutputKind::tokens: return {1, 1, 1, 0};
     case OutputKind::embedding: return {1, 0.1, 1, 0};
     case OutputKind::points: return {1, 0.5, 1, 0};
@@ -322,9 +307,9 @@ Measure measure_of(OutputKind kind) {
 }
 
 void add_kept(OutputKind kind, const std::vector<Tensor>& exact, const std::vector<Tensor>& other, int64_t row,
-              metrics::Share& share, metrics::Shift& divergence) {
+              metrics::Share& share, metrics::Shift& divergence, metrics::Shift& growth) {
   double kept = 0;
-  int counted = 0;
+  int64_t counted = 0;
   for (size_t at = 0; at < exact.size(); ++at) {
     const Tensor& one = exact[at];
     if (one.dims().rank() == 0 || one.elements() == 0) continue;
@@ -334,6 +319,15 @@ void add_kept(OutputKind kind, const std::vector<Tensor>& exact, const std::vect
       continue;
     }
     if (kind == OutputKind::sequence) return add_sequence(one, other[at], row, share);
+    if (kind == OutputKind::mask || kind == OutputKind::labels) {
+      const metrics::Overlap counts = metrics::overlap(row_of(one, row), row_of(other[at], row), likely);
+      const bool is_mask = kind == OutputKind::mask;
+      kept += static_cast<double>(is_mask ? counts.both : 2 * counts.both);
+      counted += is_mask ? counts.either() : counts.first + counts.second;
+      if (counts.either() > 0)
+        growth.add(static_cast<double>(counts.second - counts.first) / static_cast<double>(counts.either()));
+      continue;
+    }
     if (kind == OutputKind::class_map) kept += map_kept(one, other[at], row);
     else if (!is_float(one)) continue;
     else if (kind == OutputKind::points) kept += points_kept(one, other[at], row);
@@ -345,7 +339,7 @@ void add_kept(OutputKind kind, const std::vector<Tensor>& exact, const std::vect
     else kept += signal_kept(row_of(one, row), row_of(other[at], row));
     ++counted;
   }
-  share.add(kept, counted);
+  share.add(kept, static_cast<double>(counted));
 }
 
 }  // namespace tenon::cli

@@ -3,7 +3,6 @@
 #include <tenon/tensor.h>
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,8 +21,10 @@ struct Measure {
 /// What outputs are that are neither boxes nor one class, by what a model gives for a batch.
 enum class OutputKind {
   signal,       ///< any numbers
+  mask,         ///< one number between 0 and 1 at each position, nearly all near either
   class_map,    ///< scores of classes, or classes, at each of many positions
   sequence,     ///< scores of classes at each step of a text or a sound, as CTC decodes them
+  labels,       ///< likelihoods of which several may be near 1, one vector a sample
   embedding,    ///< one vector a sample, of which the direction counts
   points,       ///< a heat map for each key point
   coordinates,  ///< numbers of which none stands out and few are near nothing, as places in the image are
@@ -39,14 +40,6 @@ int64_t classes_in(const std::vector<Tensor>& outputs, int64_t batch);
 
 /// Whether outputs, one a sample, are an embedding rather than scores of classes.
 bool is_embedding(const Tensor& output);
-/// The same of the numbers of all samples, whatever their length: no number stands out from the others, as that of the
-/// class does.
-bool are_embeddings(const std::vector<std::vector<float>>& samples);
-
-/// Whether they are coordinates, of key points for example: of classes most are unlikely, and one stands out.
-bool are_coordinates(const std::vector<std::vector<float>>& samples);
-/// Either of the two; nullopt for classes.
-std::optional<OutputKind> kind_of_vectors(const std::vector<std::vector<float>>& samples);
 
 /// Samples of an input.
 inline int64_t rows_in(const Tensor& input) { return input.dims().rank() > 0 ? input.dims()[0] : 0; }
@@ -62,8 +55,8 @@ Measure measure_of(OutputKind kind);
 constexpr double most_divergence = 0.01;
 
 /// What is left of sample `row` of floating point's outputs, as a share; for tokens also how the distributions
-/// diverge.
+/// diverge, and for masks how far they grow.
 void add_kept(OutputKind kind, const std::vector<Tensor>& exact, const std::vector<Tensor>& other, int64_t row,
-              metrics::Share& share, metrics::Shift& divergence);
+              metrics::Share& share, metrics::Shift& divergence, metrics::Shift& growth);
 
 }  // namespace tenon::cli

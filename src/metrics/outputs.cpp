@@ -45,6 +45,27 @@ int64_t same_best(std::span<const float> a, std::span<const float> b, int64_t cl
   return same;
 }
 
+Overlap overlap(std::span<const float> a, std::span<const float> b, float threshold) {
+  Overlap counts;
+  for (size_t at = 0; at < a.size(); ++at) {
+    const bool one = a[at] > threshold, other = b[at] > threshold;
+    counts.first += one, counts.second += other, counts.both += one && other;
+  }
+  return counts;
+}
+
+int64_t blank_of(std::span<const float> scores, int64_t classes) {
+  constexpr int64_t least = 3;  // one of so many steps
+  const int64_t last = classes - 1, steps = std::ssize(scores) / std::max<int64_t>(classes, 1);
+  int64_t firsts = 0, lasts = 0;
+  for (int64_t at = 0; at < steps; ++at) {
+    const int64_t best = best_of(scores.data() + at * classes, classes, 1);
+    firsts += best == 0, lasts += best == last;
+  }
+  if (std::max(firsts, lasts) * least < steps || steps == 0) return -1;
+  return firsts >= lasts ? 0 : last;
+}
+
 std::vector<int64_t> best_in_turn(std::span<const float> scores, int64_t classes) {
   std::vector<int64_t> found;
   for (int64_t at = 0; at < std::ssize(scores); at += classes)

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "cli/output_kind.h"
+#include "cli/vector_kind.h"
 
 namespace tenon::cli {
 namespace {
@@ -148,11 +149,24 @@ TEST(output_kind, sees_key_points_in_heat_maps) {
   EXPECT_EQ(kind(of({1, 5, 16, 16}, two)), OutputKind::signal);
 }
 
+TEST(output_kind, sees_masks) {
+  const std::vector<Tensor> image{of({1, 3, 8, 8}, [](int64_t) { return 0.5f; })};
+  const auto kind = [&](const Tensor& output) { return kind_of(image, {output}); };
+  const auto square = [](int64_t at) { return at % 16 < 5 && at / 16 % 16 < 4 ? 0.97f : at % 16 == 5 ? 0.4f : 0.02f; };
+  EXPECT_EQ(kind(of({1, 1, 16, 16}, square)), OutputKind::mask);
+  EXPECT_EQ(kind(of({1, 16, 16, 1}, square)), OutputKind::mask);
+  EXPECT_EQ(kind(of({2, 16, 16}, square)), OutputKind::signal);  // steps of classes, perhaps
+  EXPECT_EQ(kind(of({1, 2, 16, 16}, square)), OutputKind::signal);
+  EXPECT_EQ(kind(of({1, 1, 16, 16}, [&](int64_t at) { return 20 * square(at) - 10; })), OutputKind::signal);
+  EXPECT_EQ(kind(of({1, 1, 16, 16}, [](int64_t at) { return static_cast<float>(at) / 256; })), OutputKind::signal);
+  EXPECT_EQ(kind(of({1, 1, 16, 16}, [](int64_t at) { return spot(1, at, 1); })), OutputKind::signal);  // one heat map
+}
+
 TEST(output_kind, counts_how_near_key_points_stay) {
   const auto kept = [](const Tensor& exact, const Tensor& other) {
     metrics::Share share;
-    metrics::Shift divergence;
-    add_kept(OutputKind::points, {exact}, {other}, 0, share, divergence);
+    metrics::Shift divergence, growth;
+    add_kept(OutputKind::points, {exact}, {other}, 0, share, divergence, growth);
     return share.value();
   };
   const Tensor exact = of({1, 5, 16, 16}, [](int64_t at) { return spot(at / 256, at % 256, 1); });
@@ -186,6 +200,9 @@ TEST(output_kind, tells_coordinates_from_classes) {
   EXPECT_EQ(kind_of_vectors({{-0.1f, -2.4f}, {-3.1f, -0.05f}}), std::nullopt);  // logarithms of probabilities
   EXPECT_EQ(kind_of_vectors(numbers(1, pixels)), std::nullopt);
   EXPECT_EQ(kind_of_vectors({}), std::nullopt);
+  EXPECT_EQ(kind_of_vectors({{0.9f, 0, 0.8f, 0.1f}, {0, 0, 0.1f, 0}, {0, 0.02f, 0.9f, 0}}), OutputKind::labels);
+  EXPECT_EQ(kind_of_vectors({{0, 0, 0.8f, 0.6f}, {0, 0, 0.1f, 0}, {0, 0.02f, 0.9f, 0}}), std::nullopt);  // on a scale
+  EXPECT_EQ(kind_of_vectors({{9, 0, 8, 1}, {0, 0, 1, 0}, {0, 0, 9, 0}}), std::nullopt);
 }
 
 TEST(output_kind, takes_a_class_that_is_nearly_certain_for_no_embedding) {
@@ -221,8 +238,8 @@ TEST(output_kind, has_samples_in_front_where_a_network_has_time_there) {
 TEST(output_kind, counts_what_is_left_of_a_sample) {
   const auto kept = [](OutputKind kind, const Tensor& exact, const Tensor& other) {
     metrics::Share share;
-    metrics::Shift divergence;
-    add_kept(kind, {exact}, {other}, 1, share, divergence);
+    metrics::Shift divergence, growth;
+    add_kept(kind, {exact}, {other}, 1, share, divergence, growth);
     return std::pair(share.value(), divergence.mean());
   };
   // The second sample is the one that counts: of its four positions one has another class.
@@ -234,6 +251,20 @@ TEST(output_kind, counts_what_is_left_of_a_sample) {
   Tensor last = of({2, 8, 8, 4}, [](int64_t at) { return at % 4 == 1 ? 2.f : 1.f; }), moved = last.copy();
   moved.data<float>()[256 + 2] = 3;
   EXPECT_DOUBLE_EQ(kept(OutputKind::class_map, last, moved).first, 63. / 64);
+  // Blanks between characters are none of them: "bc" for "bcb" is one edit of three.
+  const Tensor text = of({2, 6, 3}, [](int64_t at) { return at % 3 == "010201"[at / 3 % 6] - '0'; });
+  const Tensor shorter = of({2, 6, 3}, [](int64_t at) { return at % 3 == "011200"[at / 3 % 6] - '0'; });
+  EXPECT_DOUBLE_EQ(kept(OutputKind::sequence, text, shorter).first, 2. / 3);
+  EXPECT_DOUBLE_EQ(kept(OutputKind::sequence, shorter, text).first, 2. / 3);
+  // Three of the mask's four places are left.
+  const Tensor mask = of({2, 8, 8}, [](int64_t at) { return at % 64 < 4 ? 0.9f : 0.1f; });
+  Tensor less = mask.copy();
+  less.data<float>()[64] = 0.4f;
+  EXPECT_DOUBLE_EQ(kept(OutputKind::mask, mask, less).first, 0.75);
+  metrics::Share share;
+  metrics::Shift divergence, growth;
+  add_kept(OutputKind::mask, {mask}, {less}, 1, share, divergence, growth);
+  EXPECT_DOUBLE_EQ(growth.mean(), -0.25);
   Tensor classes(DType::i64, {2, 4}), others(DType::i64, {2, 4}), fewer(DType::i64, {1, 4});
   for (int64_t at = 0; at < 8; ++at) classes.data<int64_t>()[at] = others.data<int64_t>()[at] = at;
   others.data<int64_t>()[5] = 9;
@@ -244,11 +275,11 @@ TEST(output_kind, counts_what_is_left_of_a_sample) {
   const auto [same, nats] = kept(OutputKind::tokens, words, changed);
   EXPECT_DOUBLE_EQ(same, 0.5);
   EXPECT_GT(nats, 0.1);
-  // A step that is missing is an edit; where a class begins and ends is none.
+  // A step that is missing is an edit, of what is left without blanks, class 0; where a class begins and ends is none.
   const auto steps = [](const std::vector<int64_t>& best) {
     return of({2, 3, 4}, [&](int64_t at) { return at >= 12 && best[at / 4 - 3] == at % 4 ? 1.f : 0.f; });
   };
-  EXPECT_DOUBLE_EQ(kept(OutputKind::sequence, steps({0, 1, 2}), steps({0, 2, 2})).first, 2. / 3);
+  EXPECT_DOUBLE_EQ(kept(OutputKind::sequence, steps({0, 1, 2}), steps({0, 2, 2})).first, 0.5);
   EXPECT_DOUBLE_EQ(kept(OutputKind::sequence, steps({1, 1, 2}), steps({1, 2, 2})).first, 1);
   EXPECT_DOUBLE_EQ(kept(OutputKind::sequence, steps({0, 0, 0}), steps({1, 2, 3})).first, 0);
   Tensor longer = exact.copy();

@@ -31,6 +31,22 @@ TEST(best_in_turn, takes_equal_neighbours_as_one) {
   EXPECT_TRUE(best_in_turn({}, 2).empty());
 }
 
+TEST(overlap, counts_what_is_above_a_threshold) {
+  const Overlap found = overlap({{0.9f, 0.6f, 0.5f, 0.1f, 0}}, {{0.7f, 0.2f, 0.8f, 0.6f, 0}}, 0.5f);
+  EXPECT_EQ(found.first, 2);
+  EXPECT_EQ(found.second, 3);
+  EXPECT_EQ(found.both, 1);
+  EXPECT_EQ(found.either(), 4);
+}
+
+TEST(blank_of, is_the_first_or_the_last_class_of_many_steps) {
+  const std::vector<float> first{9, 0, 1, 0, 9, 1, 9, 0, 1}, last{0, 1, 9, 0, 9, 1, 0, 1, 9}, middle{0, 9, 1, 0, 9, 1};
+  EXPECT_EQ(blank_of(first, 3), 0);
+  EXPECT_EQ(blank_of(last, 3), 2);
+  EXPECT_EQ(blank_of(middle, 3), -1);
+  EXPECT_EQ(blank_of({}, 3), -1);
+}
+
 TEST(edits, are_the_fewest) {
   const std::vector<int64_t> word{1, 2, 3, 4}, none;
   EXPECT_EQ(edits(word, word), 0);

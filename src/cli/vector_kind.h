@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "cli/output_kind.h"
+
+namespace tenon::cli {
+
+/// What one vector a sample is, by the numbers of all samples.
+
+/// Whether they are embeddings, whatever their length: no number stands out from the others, as that of the class does.
+bool are_embeddings(const std::vector<std::vector<float>>& samples);
+
+/// Whether they are coordinates, of key points for example: of classes most are unlikely, and one stands out.
+bool are_coordinates(const std::vector<std::vector<float>>& samples);
+
+/// Whether they are likelihoods of labels, of which some samples have several: of classes each has one.
+bool are_labels(const std::vector<std::vector<float>>& samples);
+
+/// One of these; nullopt for classes.
+std::optional<OutputKind> kind_of_vectors(const std::vector<std::vector<float>>& samples);
+
+}  // namespace tenon::cli
