@@ -139,6 +139,19 @@ bool is_mask(const Tensor& output) {
   return above >= fewest_high * all && between <= most_between * all && between <= between_by_high * above;
 }
 
+/// Whether an output is images of three channels, from 0 or -1 to 1 or from 0 to 255, about: logits reach further.
+bool is_image(const Tensor& output) {
+  constexpr int64_t shortest_side = 16;
+  constexpr float of_one = 1.5f, below_bytes = -100, bytes = 100, above_bytes = 400;
+  const Dims& dims = output.dims();
+  if (!is_float(output) || dims.rank() != 4 || output.elements() == 0) return false;
+  const bool is_last = dims[3] == 3;
+  if (!is_last && dims[1] != 3) return false;
+  if (dims[is_last ? 1 : 2] < shortest_side || dims[is_last ? 2 : 3] < shortest_side) return false;
+  const auto [low, high] = std::ranges::minmax(output.values<float>());
+  return (low >= -of_one && high <= of_one) || (low >= below_bytes && high >= bytes && high <= above_bytes);
+}
+
 /// Key points that stay where they are, each as it rises above the rest of its plane.
 double points_kept(const Tensor& exact, const Tensor& other, int64_t row) {
   const std::vector<metrics::Plane> before = planes_of(exact, row), after = planes_of(other, row);
@@ -273,11 +286,14 @@ OutputKind kind_of(const std::vector<Tensor>& inputs, const std::vector<Tensor>&
   if (floats && outputs.size() == 1 && is_sequence(outputs[0])) return OutputKind::sequence;
   const bool maps = std::all_of(outputs.begin(), outputs.end(),
                                 [](const Tensor& one) { return holds_classes(one) || is_class_map(one); });
-  return maps ? OutputKind::class_map : OutputKind::signal;
+  if (maps) return OutputKind::class_map;
+  const bool images = std::all_of(outputs.begin(), outputs.end(), is_image);
+  return floats && images ? OutputKind::image : OutputKind::signal;
 }
 
 const char* metric_of(OutputKind kind) {
   switch (kind) {
+    case OutputKind::image: return "share of fp32's signal in the images";
     case OutputKind::mask: return "IoU with fp32's masks";
     case OutputKind::class_map: return "share of positions with fp32's class";
     case OutputKind::sequence: return "share of fp32's sequences of classes";
@@ -293,6 +309,7 @@ const char* metric_of(OutputKind kind) {
 
 Measure measure_of(OutputKind kind) {
   switch (kind) {
+    case OutputKind::image: return {1, 0.03, 0.1, 0};
     case OutputKind::mask: return {2, 3, 5, 0.02};
     case OutputKind::class_map: return {1.5, 0.5, 1, 0};
     case OutputKind::sequence: return {1, 0.25, 0.6, 0};
@@ -303,7 +320,7 @@ Measure measure_of(OutputKind kind) {
     case OutputKind::coordinates: return {1, 1, 1.5, 0};
     case OutputKind::signal: break;
   }
-  return {1, 0.1, 2, 0};
+  return {1, 0.1, 1.1, 0};
 }
 
 void add_kept(OutputKind kind, const std::vector<Tensor>& exact, const std::vector<Tensor>& other, int64_t row,

@@ -21,6 +21,7 @@ struct Measure {
 /// What outputs are that are neither boxes nor one class, by what a model gives for a batch.
 enum class OutputKind {
   signal,       ///< any numbers
+  image,        ///< three channels in an image's range
   mask,         ///< one number between 0 and 1 at each position, nearly all near either
   class_map,    ///< scores of classes, or classes, at each of many positions
   sequence,     ///< scores of classes at each step of a text or a sound, as CTC decodes them

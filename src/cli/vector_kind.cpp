@@ -44,23 +44,26 @@ bool are_coordinates(const std::vector<std::vector<float>>& samples) {
 }
 
 bool are_labels(const std::vector<std::vector<float>>& samples) {
-  constexpr float likely = 0.5f;
-  constexpr double fewest_apart = 0.05;  // of the samples
-  double apart = 0;
+  constexpr float likely = 0.5f, unsure = 0.3f;               // so far from there
+  constexpr double fewest_apart = 0.05, fewest_surely = 0.6;  // of the samples, and of the numbers
+  double apart = 0, surely = 0, all = 0;
   for (const std::vector<float>& one : samples) {
     if (std::any_of(one.begin(), one.end(), [](float x) { return !(x >= 0 && x <= 1); })) return false;
     // A peak on a scale is above one half at several places, too, but those are one beside the other.
     int64_t runs = 0;
-    for (size_t at = 0; at < one.size(); ++at) runs += one[at] > likely && (at == 0 || one[at - 1] <= likely);
+    for (size_t at = 0; at < one.size(); ++at) {
+      runs += one[at] > likely && (at == 0 || one[at - 1] <= likely);
+      surely += std::fabs(one[at] - likely) > unsure, ++all;
+    }
     apart += runs > 1;
   }
-  return apart > fewest_apart * static_cast<double>(samples.size());
+  return apart > fewest_apart * static_cast<double>(samples.size()) && surely > fewest_surely * all;
 }
 
 std::optional<OutputKind> kind_of_vectors(const std::vector<std::vector<float>>& samples) {
+  if (are_labels(samples)) return OutputKind::labels;
   if (are_coordinates(samples)) return OutputKind::coordinates;
   if (are_embeddings(samples)) return OutputKind::embedding;
-  if (are_labels(samples)) return OutputKind::labels;
   return std::nullopt;
 }
 

@@ -15,7 +15,8 @@ bool are_embeddings(const std::vector<std::vector<float>>& samples);
 /// Whether they are coordinates, of key points for example: of classes most are unlikely, and one stands out.
 bool are_coordinates(const std::vector<std::vector<float>>& samples);
 
-/// Whether they are likelihoods of labels, of which some samples have several: of classes each has one.
+/// Whether they are likelihoods of labels, most of them near 0 or 1, of which some samples have several: of classes
+/// each has one.
 bool are_labels(const std::vector<std::vector<float>>& samples);
 
 /// One of these; nullopt for classes.

@@ -162,6 +162,16 @@ TEST(output_kind, sees_masks) {
   EXPECT_EQ(kind(of({1, 1, 16, 16}, [](int64_t at) { return spot(1, at, 1); })), OutputKind::signal);  // one heat map
 }
 
+TEST(output_kind, sees_images) {
+  const std::vector<Tensor> image{of({1, 3, 8, 8}, [](int64_t) { return 0.5f; })};
+  const auto kind = [&](const Tensor& output) { return kind_of(image, {output}); };
+  const auto wave = [](int64_t at) { return 0.5f + 0.5f * std::sin(static_cast<float>(at)); };
+  EXPECT_EQ(kind(of({1, 3, 16, 16}, wave)), OutputKind::image);
+  EXPECT_EQ(kind(of({1, 16, 16, 3}, [&](int64_t at) { return 255 * wave(at); })), OutputKind::image);
+  EXPECT_EQ(kind(of({1, 3, 16, 16}, [&](int64_t at) { return 12 * wave(at); })), OutputKind::signal);  // logits
+  EXPECT_EQ(kind(of({1, 2, 16, 16}, wave)), OutputKind::signal);
+}
+
 TEST(output_kind, counts_how_near_key_points_stay) {
   const auto kept = [](const Tensor& exact, const Tensor& other) {
     metrics::Share share;
@@ -202,6 +212,7 @@ TEST(output_kind, tells_coordinates_from_classes) {
   EXPECT_EQ(kind_of_vectors({}), std::nullopt);
   EXPECT_EQ(kind_of_vectors({{0.9f, 0, 0.8f, 0.1f}, {0, 0, 0.1f, 0}, {0, 0.02f, 0.9f, 0}}), OutputKind::labels);
   EXPECT_EQ(kind_of_vectors({{0, 0, 0.8f, 0.6f}, {0, 0, 0.1f, 0}, {0, 0.02f, 0.9f, 0}}), std::nullopt);  // on a scale
+  EXPECT_EQ(kind_of_vectors({{0.6f, 0.4f, 0.7f, 0.3f}, {0.3f, 0.6f, 0.4f, 0.6f}}), OutputKind::coordinates);
   EXPECT_EQ(kind_of_vectors({{9, 0, 8, 1}, {0, 0, 1, 0}, {0, 0, 9, 0}}), std::nullopt);
 }
 
