@@ -309,7 +309,7 @@ const char* metric_of(OutputKind kind) {
 
 Measure measure_of(OutputKind kind) {
   switch (kind) {
-    case OutputKind::image: return {1, 0.03, 0.1, 0};
+    case OutputKind::image: return {1, 0.03, 0.05, 0};
     case OutputKind::mask: return {2, 3, 5, 0.02};
     case OutputKind::class_map: return {1.5, 0.5, 1, 0};
     case OutputKind::sequence: return {1, 0.25, 0.6, 0};
