@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What networks of several kinds lose in INT8 by labels, beside what the build sees without them, recipe by recipe.
 
-The networks and images are those of int8_nets.py and int8_more_nets.py. Every layer that may be is put into INT8,
-calibrated and judged without labels on 80 images; the labels are of others. Prints a Markdown table; "taken" is what
-the build's own limit lets pass. Needs the Python package.
+The networks and images are those of int8_nets.py, int8_more_nets.py and int8_other_nets.py. Every layer that may be is
+put into INT8, calibrated and judged without labels on 80 images; the labels are of others. Prints a
+Markdown table; "taken" is what the build's own limit lets pass. Needs the Python package.
 
   bench/int8_kinds.py build/release/bin/tenon FOLDER [KIND ...]
 """
@@ -162,6 +162,62 @@ def raw_boxes(outputs, labels):
     return mean_precision(found, labels)
 
 
+def cut_iou(outputs, labels):
+    """Of logits."""
+    return mask_iou([output + 0.5 for output in outputs], labels)
+
+
+def depths(outputs, labels):
+    """Places whose distance is right within a tenth."""
+    return 100 * np.mean([abs(np.log(output[0, 0] / np.array(label))) < np.log(1.1)
+                          for output, label in zip(outputs, labels)])  # fmt: skip
+
+
+def loudness(outputs, labels):
+    """Peak signal to noise, in dB."""
+    errors = [np.mean((output[0].clip(0, 1).transpose(1, 2, 0) - np.array(label) / 255) ** 2)
+              for output, label in zip(outputs, labels)]  # fmt: skip
+    return np.mean(-10 * np.log10(errors))
+
+
+def precision_of(scores, wanted):
+    right = wanted[np.argsort(-scores, kind="stable")]
+    return (np.cumsum(right) / np.arange(1, len(right) + 1))[right > 0].mean()
+
+
+def several(outputs, labels):
+    """Mean average precision of each label's images."""
+    scores, wanted = np.concatenate(outputs), np.array(labels)
+    return 100 * np.mean([precision_of(scores[:, at], wanted[:, at]) for at in range(wanted.shape[1])])
+
+
+def oddness(outputs, labels):
+    """The area below the curve of false and true alarms (ROC), by the largest error of 3 x 3 pixels."""
+    scores, odd = [], np.array([label for _, label in labels]) > 0
+    for output, (image, _) in zip(outputs, labels):
+        error = ((output - image)[0] ** 2).sum(0)
+        scores.append(np.lib.stride_tricks.sliding_window_view(error, (3, 3)).mean((2, 3)).max())
+    scores = np.array(scores)
+    return 100 * np.mean(scores[odd][:, None] > scores[~odd][None])
+
+
+def corners(boxes):
+    return np.concatenate([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2], 1)
+
+
+def anchors(outputs, labels):
+    sizes = {8: [(14, 14), (22, 12), (12, 22)], 16: [(32, 32), (44, 24), (24, 44)]}
+    table = np.array([(x * stride + stride / 2, y * stride + stride / 2, *size) for stride, all_sizes in sizes.items()
+                      for y in range(SIDE // stride) for x in range(SIDE // stride) for size in all_sizes])  # fmt: skip
+    found = []
+    for scores, offsets in outputs:
+        centre = table[:, :2] + offsets[0, :, :2] * table[:, 2:]
+        boxes = corners(np.concatenate([centre, table[:, 2:] * np.exp(offsets[0, :, 2:].clip(max=3))], 1))
+        shares = 1 / (1 + np.exp(-scores[0]))
+        found.append(suppressed(boxes, shares.max(1), shares.argmax(1)))
+    return mean_precision(found, labels)
+
+
 SIDE = 96  # of most images of int8_more_nets.py
 KINDS = {
     "classes": top1,
@@ -178,6 +234,13 @@ KINDS = {
     "lines": line,
     "masks": mask_iou,
     "objects": top1,
+    "cuts": cut_iou,
+    "depths": depths,
+    "larger": loudness,
+    "labels": several,
+    "tags": several,
+    "odd": oddness,
+    "anchors": anchors,
 }
 
 
@@ -210,6 +273,8 @@ def main():
             labels = json.loads((folder / "labels.json").read_text())
             opened = [Image.open(path).convert("RGB") for path in sorted((folder / "val").glob("*.png"))]
             images = [np.asarray(one, np.float32).transpose(2, 0, 1)[None] / 255 for one in opened]
+            if kind == "odd":
+                labels = list(zip(images, labels))
             size = "{}x{}".format(*opened[0].size)
             before = KINDS[kind](run(tenon.build(f"{folder}.onnx", precision="fp32", budget=0), images), labels)
             for recipe in TRIED:

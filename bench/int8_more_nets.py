@@ -283,14 +283,17 @@ class Masks(nn.Module):
         self.join = nn.ModuleList(conv(2 * a, a) for a in sizes[:-1])
         self.head = nn.Conv2d(width, 1, 1)
 
-    def forward(self, x):
+    def logits(self, x):
         seen = []
         for part in self.down:
             x = part(F.max_pool2d(x, 2) if seen else x)
             seen.append(x)
         for at in (2, 1, 0):
             x = self.join[at](torch.cat([seen[at], self.up[at](x)], 1))
-        return self.head(x).sigmoid()
+        return self.head(x)
+
+    def forward(self, x):
+        return self.logits(x).sigmoid()
 
 
 class Objects(nn.Module):
