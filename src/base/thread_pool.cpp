@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <chrono>
 #include <climits>
+#include <optional>
+#include <span>
 
 #include "base/container.h"
 #include "base/futex.h"
@@ -46,17 +48,26 @@ int64_t cpu_used() {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-/// A thread that is pinned to the core of the calling one goes to another.
-void part_from_caller(std::thread& thread) {
-  cpu_set_t set, allowed;
+/// A thread that is pinned to the core of the calling one goes to a core that none of them is pinned to.
+template <class Range>
+void part_from_caller(Range&& helpers) {
+  cpu_set_t taken, allowed;
+  CPU_ZERO(&taken);
   const int here = sched_getcpu();
-  if (here < 0 || pthread_getaffinity_np(thread.native_handle(), sizeof set, &set) != 0) return;
-  if (CPU_COUNT(&set) != 1 || !CPU_ISSET(here, &set) || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  std::optional<pthread_t> same;
+  for (auto& helper : helpers) {
+    cpu_set_t set;
+    const pthread_t thread = helper.thread.native_handle();
+    if (pthread_getaffinity_np(thread, sizeof set, &set) != 0 || CPU_COUNT(&set) != 1) return;
+    if (here >= 0 && CPU_ISSET(here, &set)) same = thread;
+    CPU_OR(&taken, &taken, &set);
+  }
+  if (!same || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (cpu == here || !CPU_ISSET(cpu, &allowed)) continue;
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    pthread_setaffinity_np(thread.native_handle(), sizeof set, &set);
+    if (!CPU_ISSET(cpu, &allowed) || CPU_ISSET(cpu, &taken)) continue;
+    CPU_ZERO(&taken);
+    CPU_SET(cpu, &taken);
+    pthread_setaffinity_np(*same, sizeof taken, &taken);
     return;
   }
 }
@@ -185,11 +196,12 @@ int ThreadPool::assemble(int most, int64_t now, int64_t expected) {
     now = clock_now();
     workers += hold(most - workers, now);
   }
-  if (workers == 1 && expected > 1 && !claims_.empty()) part_from_caller(helpers_[0].thread);
+  if (workers == 1 && expected > 1 && !claims_.empty()) part_from_caller(std::span(helpers_).first(1));
   return workers;
 }
 
 void ThreadPool::gather() {
+  if (!claims_.empty()) part_from_caller(helpers_);  // or each run waits for two slices of one core
   wanted_.store(threads_ - 1, std::memory_order_relaxed);
   wake(0);
   const int64_t begin = clock_now();
