@@ -112,6 +112,7 @@ void Graph::remove(NodeId id) {
 bool Graph::is_output(ValueId id) const { return std::find(outputs.begin(), outputs.end(), id) != outputs.end(); }
 
 NodeId Graph::only_user(ValueId id) const {
+  if (id == no_value) return no_node;
   return values[id].users.size() == 1 && !is_output(id) ? values[id].users.front() : no_node;
 }
 

@@ -23,13 +23,14 @@ struct RowProduct {
 };
 
 std::optional<RowProduct> row_product_at(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op != "Gemm" && node.op != "MatMul") return std::nullopt;
   RowProduct found{graph.only_user(node.outputs[0]), ir::no_value, node.origins};
   if (node.op == "Gemm") {
     if (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1) return std::nullopt;
     if (node.inputs.size() > 2) found.bias = node.inputs[2];
     return found;
   }
-  if (node.op != "MatMul" || node.inputs.size() != 2 || rank_of(graph, node.inputs[0]) != 2 ||
+  if (node.inputs.size() != 2 || rank_of(graph, node.inputs[0]) != 2 ||
       rank_of(graph, node.inputs[1]) != 2 || found.user == ir::no_node)
     return std::nullopt;
   const ir::Node& add = graph.node(found.user);
