@@ -112,10 +112,10 @@ bool Device::prepare(const std::vector<Source>& sources, const std::function<boo
   // In an order that mixes the large and the small: what is done says how long the rest takes.
   std::minstd_rand random(1);
   std::shuffle(work.begin(), work.end(), random);
-  std::atomic<size_t> next{0}, ready{0};
+  std::atomic<size_t> next{1}, ready{0};  // the first is this thread's, which is told of one at least
   bool is_wanted = true;
-  const auto serve = [&](const std::function<bool(size_t, size_t)>& told) {
-    for (size_t at; (at = next++) < work.size();) {
+  const auto serve = [&](size_t at, const std::function<bool(size_t, size_t)>& told) {
+    for (; at < work.size(); at = next++) {
       try {
         use();
         module(*work[at]);
@@ -128,9 +128,9 @@ bool Device::prepare(const std::vector<Source>& sources, const std::function<boo
   };
   std::vector<std::jthread> threads;
   const size_t count = std::min<size_t>(work.size(), static_cast<size_t>(usable_cores()));
-  for (size_t at = 1; at < count; ++at) threads.emplace_back([&] { serve({}); });
+  for (size_t at = 1; at < count; ++at) threads.emplace_back([&] { serve(next++, {}); });
   try {
-    serve(prepared);
+    serve(0, prepared);
   } catch (...) {
     next = work.size();
     throw;
