@@ -4,9 +4,9 @@
 
 Both run the same ONNX file: PyTorch by its own functions, node by node (torch_times.py); of a name that networks.py
 knows (vit_b_16, bert, …), the module that the file was exported from. Tenon also runs in int8, calibrated on random
-images in eight bits wherever they are faster; it is shown beside PyTorch's fp16. Prints Markdown tables of medians in
-ms: of Tenon, of both, and with --slowest N of the slowest layers of each largest batch beside the least time that their
-bytes or products could take. With --rows FILE a race that was broken off goes on where it was.
+images, with layers in INT8 wherever that is faster; it is shown beside PyTorch's fp16. Prints Markdown tables of
+medians in ms: of Tenon, of both, and with --slowest N of the slowest layers of each largest batch beside the least time
+that their bytes or products could take. With --rows FILE a race that was broken off goes on where it was.
 
   pip install torch numpy onnx
   bench/gpu/race.py build/release/bin/tenon resnet50.onnx mobilenet_v2.onnx yolov8n.onnx --also-own --slowest 10

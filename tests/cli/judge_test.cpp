@@ -193,7 +193,7 @@ TEST(judge, measures_the_signal_of_other_outputs) {
   EXPECT_EQ(found["metric"], "share of fp32's signal in the outputs");
   const double drop = found["points"][1]["drop"];
   EXPECT_GT(drop, 0);
-  EXPECT_LT(drop, 1);  // eight bits keep about 40 dB
+  EXPECT_LT(drop, 1);  // INT8 keeps about 40 dB
 }
 
 TEST(judge, measures_the_signal_of_several_outputs) {

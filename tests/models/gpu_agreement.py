@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared models on a GPU: in FP32, TF32 and FP16 against ONNX Runtime on the CPU; models of eight bits, as they
-come and as Tenon calibrates them, against Tenon on the CPU. Prints a table of relative errors (l2) of the outputs; of
-eight bits also which share of the outputs has the same bits, and with SiLU what --strict makes of it.
+"""The shared models on a GPU: in FP32, TF32 and FP16 against ONNX Runtime on the CPU; INT8 models, as they come and
+as Tenon calibrates them, against Tenon on the CPU. Prints a table of relative errors (l2) of the outputs; of
+INT8 also which share of the outputs has the same bits, and with SiLU what --strict makes of it.
 usage: gpu_agreement.py [DEVICE]"""
 import concurrent.futures
 import functools
@@ -86,7 +86,7 @@ class Case:
         return [np.load(os.path.join(out, name.replace('/', '_').replace(':', '_') + '.npy')) for name in self.outputs]
 
     def calibrated(self, *words):
-        """An engine for the CPU that has not been tuned, as large a part of it in eight bits as can be."""
+        """An engine for the CPU that has not been tuned, as large a part of it in INT8 as can be."""
         engine = os.path.join(tempfile.mkdtemp(dir=self.folder), 'int8.tenon')
         data = os.path.join(self.folder, list(self.inputs)[0] + '.npy')
         self.tenon('build', self.path, '-o', engine, '--precision', 'int8', '--data', data, '--calibrator', 'minmax',

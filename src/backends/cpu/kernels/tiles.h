@@ -42,10 +42,10 @@ TENON_INLINE void zero_tile() {
   __asm__ volatile("tilezero %%tmm%c0" ::"i"(kTile));
 }
 // Unsigned inputs times signed weights, four bytes at a time; or two bfloat16 each, added up as f32.
-enum class TileDot : uint8_t { bytes, bf16s };
+enum class TileDot : uint8_t { int8, bf16 };
 template <TileDot kDot, int kSums, int kInputs, int kWeights>
 TENON_INLINE void add_tile_dots() {
-  if constexpr (kDot == TileDot::bytes)
+  if constexpr (kDot == TileDot::int8)
     __asm__ volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kInputs), "i"(kWeights));
   else
     __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kInputs), "i"(kWeights));

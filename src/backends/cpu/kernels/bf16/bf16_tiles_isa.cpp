@@ -11,7 +11,7 @@ namespace {
 
 class Bf16Tiles {
  public:
-  static constexpr TileDot kDot = TileDot::bf16s;
+  static constexpr TileDot kDot = TileDot::bf16;
 
   Bf16Tiles(const Bf16Plan& plan, const float* in, const float* residual, float* out)
       : plan_(plan), copies_(plan, in), epilogue_(normalised(plan.epilogue)), residual_(residual), out_(out) {}

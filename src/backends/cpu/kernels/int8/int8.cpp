@@ -48,7 +48,7 @@ class Int8DirectKernel final : public Int8Kernel {
     plan_.shape = conv.shape;
     plan_.output = lists_->output();
     plan_.in_zero = conv.in_zero;
-    plan_.number_bytes = form == Int8Form::words ? 2 : 1;
+    plan_.number_bytes = form == Int8Form::int16 ? 2 : 1;
     plan_runs();
     pack(conv);
     plan_split(threads);
@@ -196,7 +196,7 @@ class Int8DirectKernel final : public Int8Kernel {
 Reason refuses_direct(const Int8Conv& conv) { return conv.shape.in_nchw ? Reason(Reason::layout, "NHWC") : Reason(); }
 
 // vpmaddubsw adds two products of an unsigned and a signed byte within 16 signed bits: 255 * 128 fits, more does not.
-Reason refuses_pairs(const Int8Conv& conv) {
+Reason refuses_int8x2(const Int8Conv& conv) {
   if (const Reason reason = refuses_bytes(conv)) return reason;
   const ConvShape& s = conv.shape;
   const int64_t c = group_in(s), taps = int64_t{s.kernel_h} * s.kernel_w, k = c * taps;
@@ -237,7 +237,7 @@ const Int8Ops& int8_ops(Isa isa) {
 
 std::span<const Int8Tactic> int8_tactics() {
   static constexpr Int8Tactic tactics[] = {
-      {"int8x2", refuses_pairs, make<Int8Form::pairs>},     {"int8_int16", refuses_direct, make<Int8Form::words>},
+      {"int8x2", refuses_int8x2, make<Int8Form::int8x2>},   {"int8_int16", refuses_direct, make<Int8Form::int16>},
       {"int8_dot", refuses_bytes, make<Int8Form::dot>},     {"int8_depthwise", refuses_depthwise, make_depthwise},
       {"int8_winograd", refuses_winograd8, make_winograd8}, {"int8_tiles", refuses_tiles, make_tiles},
       {"int8_columns", refuses_columns, make_columns},

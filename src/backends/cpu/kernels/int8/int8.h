@@ -34,9 +34,9 @@ struct Int8Output {
 
 // How the inputs and weights that fill 32 bits are multiplied.
 enum class Int8Form : uint8_t {
-  words,  // two of 16 bits, by vpmaddwd: any weights
-  pairs,  // four of 8, by vpmaddubsw: where no two neighbouring weights can leave 16 bits
-  dot     // four of 8, by vpdpbusd: any weights
+  int16,   // two of 16 bits, by vpmaddwd: any weights
+  int8x2,  // four of 8, by vpmaddubsw: where no two neighbouring weights can leave 16 bits
+  dot      // four of 8, by vpdpbusd: any weights
 };
 
 // Tiles whose sums are finished together, as what finishes them is faster the longer it goes on.

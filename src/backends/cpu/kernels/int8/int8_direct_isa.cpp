@@ -133,7 +133,7 @@ void run_blocks(const Int8Plan& plan, const Int8Output& output, Rows windows, in
 
 template <Int8Form kForm>
 void run(const Int8Plan& plan, const uint8_t* in, const uint8_t* residual, void* out, const Worker& worker) {
-  using Element = std::conditional_t<kForm == Int8Form::words, int16_t, uint8_t>;
+  using Element = std::conditional_t<kForm == Int8Form::int16, int16_t, uint8_t>;
   const ConvShape& s = plan.shape;
   if (worker.id >= plan.pixel_splits * plan.channel_splits) return;
   const int64_t blocks = (s.out_c / s.groups + kBlock - 1) / kBlock * s.groups;
@@ -168,7 +168,7 @@ void run(const Int8Plan& plan, const uint8_t* in, const uint8_t* residual, void*
 #ifdef __AVX2__
 constexpr Int8Form kDot = Int8Form::dot;
 #else
-constexpr Int8Form kDot = Int8Form::pairs;  // never chosen
+constexpr Int8Form kDot = Int8Form::int8x2;  // never chosen
 #endif
 
 }  // namespace
@@ -177,7 +177,7 @@ extern const Int8Ops int8_ops;
 const Int8Ops int8_ops = {
     kBlock,
     kTilePixels,
-    {run<Int8Form::words>, run<Int8Form::pairs>, run<kDot>},
+    {run<Int8Form::int16>, run<Int8Form::int8x2>, run<kDot>},
     run_winograd8,
     run_depthwise8};
 

@@ -11,8 +11,8 @@ namespace tenon::cpu::TENON_ISA_NAMESPACE {
 // sum += the products of x and one of a unit's two vectors of weights. `ones` are of 16 bits.
 template <Int8Form kForm>
 static TENON_INLINE void add_products(IVec& sum, IVec x, const std::byte* weights, IVec loaded, IVec ones) {
-  if constexpr (kForm == Int8Form::words) add_words(sum, x, loaded);
-  if constexpr (kForm == Int8Form::pairs) add_pairs(sum, x, weights, ones);
+  if constexpr (kForm == Int8Form::int16) add_words(sum, x, loaded);
+  if constexpr (kForm == Int8Form::int8x2) add_pairs(sum, x, weights, ones);
 #ifdef __AVX2__
   if constexpr (kForm == Int8Form::dot) add_dots(sum, x, loaded);
 #endif
@@ -68,8 +68,8 @@ static __attribute__((noinline)) void multiply_units(Rows rows, const Runs& runs
   }
   const auto multiply = [&](int64_t at, const std::byte* w) __attribute__((always_inline)) {
     IVec w0 = ones, w1 = ones;
-    if constexpr (kForm != Int8Form::pairs) w0 = iload(w);
-    if constexpr (kForm != Int8Form::pairs && kVectors > 1) w1 = iload(w + kHalf);
+    if constexpr (kForm != Int8Form::int8x2) w0 = iload(w);
+    if constexpr (kForm != Int8Form::int8x2 && kVectors > 1) w1 = iload(w + kHalf);
     TENON_UNROLL
     for (int i = 0; i < R; ++i) {
       const IVec x = spread4(a[i] + at);

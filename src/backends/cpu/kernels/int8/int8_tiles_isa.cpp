@@ -11,7 +11,7 @@ namespace {
 
 class Int8Tiles {
  public:
-  static constexpr TileDot kDot = TileDot::bytes;
+  static constexpr TileDot kDot = TileDot::int8;
 
   Int8Tiles(const Int8TilePlan& plan, const uint8_t* in, const uint8_t* residual, void* out)
       : plan_(plan), output_(plan.output), in_(in), out_(static_cast<std::byte*>(out)) {

@@ -143,7 +143,7 @@ void multiply_block(const Int8WinogradPlan& plan, const int16_t* v, int32_t* pro
       const auto* from = reinterpret_cast<const std::byte*>(v + p * plan.v_point) + done * pitch;
       int32_t* to = products + p * plan.m_point + done * kBlock;
       for (int64_t g = 0; g < groups; ++g, from += R * pitch, to += R * kBlock)
-        multiply_units<Int8Form::words, R, 2>(PitchedRows{from, pitch}, runs, weights, zeros, to, weights);
+        multiply_units<Int8Form::int16, R, 2>(PitchedRows{from, pitch}, runs, weights, zeros, to, weights);
     });
 }
 
