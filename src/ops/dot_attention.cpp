@@ -15,8 +15,9 @@ namespace {
 /// with the same leading axes, and optionally a mask that broadcasts to [..., M, N]; one of four axes may also have a
 /// part of the first, of which it repeats. The last of the leading axes, of heads, may be shorter in K and V:
 /// neighbouring heads of Q share one then. Attributes: `scale` (1); `nan_to_zero` (0) makes weights that are not
-/// numbers zeros; the activation of an epilogue. The result [..., M, E] is of Q's type. Whether heads of these numbers
-/// go together.
+/// numbers zeros; the activation of an epilogue. The result [..., M, E] is of Q's type.
+
+/// Whether heads of these numbers go together.
 bool shares(const ir::Dim& q, const ir::Dim& k) {
   if (!q.is_constant() || !k.is_constant()) return !differ(q, k);
   return k.value() > 0 ? q.value() % k.value() == 0 : q.value() == k.value();

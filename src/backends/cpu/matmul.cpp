@@ -3,6 +3,7 @@
 #include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
+#include "backends/cpu/kernels/support.h"
 #include "backends/cpu/packing.h"
 #include "base/pages.h"
 #include "ops/op.h"
@@ -45,16 +46,7 @@ struct Product {
       if (!bias.constant || bias.dtype != DType::f32 || bias.constant.elements() != n || bias.dims.back() != n)
         reason = {Reason::not_constant, "the bias, a row,"};
     }
-    shape.batch = shape.in_h = shape.out_h = 1;
-    shape.in_w = shape.out_w = m;
-    shape.in_c = k;
-    shape.out_c = n;
-    shape.kernel_h = shape.kernel_w = shape.stride_h = shape.stride_w = shape.dilation_h = shape.dilation_w =
-        shape.groups = 1;
-    shape.in_pixel = k;
-    shape.in_row = shape.in_image = m * k;
-    shape.out_pixel = n;
-    shape.out_row = shape.out_image = m * n;
+    shape = rows_shape(m, k, n, n);
     shape.res_pixel = n;
     shape.res_row = shape.res_image = m * n;
   }

@@ -20,17 +20,7 @@ class FloatProduct final : public RowProduct {
  public:
   FloatProduct(const Sizes& sizes, const float* weights, const std::vector<float>& bias, const Problem& problem) {
     const auto [m, k, n, pitch] = sizes;
-    ConvShape shape{};
-    shape.batch = shape.in_h = shape.out_h = 1;
-    shape.in_w = shape.out_w = m;
-    shape.in_c = k;
-    shape.out_c = n;
-    shape.kernel_h = shape.kernel_w = shape.stride_h = shape.stride_w = shape.dilation_h = shape.dilation_w =
-        shape.groups = 1;
-    shape.in_pixel = k;
-    shape.in_row = shape.in_image = m * k;
-    shape.out_pixel = pitch;
-    shape.out_row = shape.out_image = m * pitch;
+    const ConvShape shape = rows_shape(m, k, n, pitch);
     const ConvTactic* chosen = nullptr;
     for (const char* name : {"gemv", "direct"})
       for (const ConvTactic& tactic : conv_tactics(isa_for(problem)))

@@ -9,6 +9,8 @@
 #include <new>
 #include <utility>
 
+#include "backends/cpu/kernels/shape.h"
+
 namespace tenon::cpu {
 
 constexpr int64_t ceil_div(int64_t n, int64_t by) { return (n + by - 1) / by; }
@@ -18,6 +20,22 @@ constexpr int64_t align_up(int64_t n, int64_t to) { return ceil_div(n, to) * to;
 // so that the prefetcher of a core that reads to the end of its part takes no lines that the next one writes. Lines of
 // different parts meet in different sets of a cache.
 constexpr int64_t set_apart(int64_t bytes) { return align_up(bytes, 4096) + 4096 + 256; }
+
+// m rows of k numbers, one behind the other, times a matrix of n columns, as pixels of a pointwise convolution; rows of
+// results begin `pitch` apart.
+inline ConvShape rows_shape(int64_t m, int64_t k, int64_t n, int64_t pitch) {
+  ConvShape shape{};
+  shape.batch = shape.in_h = shape.out_h = 1;
+  shape.in_w = shape.out_w = m;
+  shape.in_c = shape.in_pixel = k;
+  shape.out_c = n;
+  shape.kernel_h = shape.kernel_w = shape.stride_h = shape.stride_w = shape.dilation_h = shape.dilation_w =
+      shape.groups = 1;
+  shape.in_row = shape.in_image = m * k;
+  shape.out_pixel = pitch;
+  shape.out_row = shape.out_image = m * pitch;
+  return shape;
+}
 
 // A zero-filled float array on a 64-byte boundary.
 class AlignedFloats {

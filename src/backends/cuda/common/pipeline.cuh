@@ -20,9 +20,9 @@ struct Ring {
   static constexpr int BYTES_OF_BARRIERS = 16 * SLOTS;
   __device__ __forceinline__ u32 full_at(u32 slot) const { return full + 8 * slot; }
   __device__ __forceinline__ u32 empty_at(u32 slot) const { return empty + 8 * slot; }
-  // By one thread: a stage is empty again after that many arcandidates.
-  __device__ __forceinline__ void init(u32 arcandidates) const {
-    for (int i = 0; i < SLOTS; ++i) barrier_init(full_at(i), 1), barrier_init(empty_at(i), arcandidates);
+  // By one thread: a stage is empty again after that many arrivals.
+  __device__ __forceinline__ void init(u32 arrivals) const {
+    for (int i = 0; i < SLOTS; ++i) barrier_init(full_at(i), 1), barrier_init(empty_at(i), arrivals);
   }
   // `use` numbers what goes through the ring.
   __device__ __forceinline__ void wait_full(u32 use) const { barrier_wait(full_at(use % SLOTS), use / SLOTS & 1); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one of the two convolutions of pointwise_pair.cu does to its sums, in a namespace of its own: on bytes as
 // int8.cuh has it. Macros: BYTES, those of int8.cuh, NUMBERS (of each list), ZEROS (there is a list of what the zero
-// point of the input adds).
+// point of the input adds). They end with it.
 #if BYTES
 #include "int8.cuh"
 constexpr int SCALES_AT = NUMBERS * 4, ZEROS_AT = 2 * SCALES_AT, INVERSES_AT = ZEROS_AT + (ZEROS ? SCALES_AT : 0);
@@ -54,3 +54,9 @@ struct Eight {
 #endif
   }
 };
+#undef ACT
+#undef RESIDUAL
+#undef LISTED
+#undef YZ
+#undef ZEROS
+#undef NUMBERS

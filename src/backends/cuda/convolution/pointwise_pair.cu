@@ -20,6 +20,7 @@
 //   (where LISTED), of the first and then of the second;
 //   0x4b000000 four times.
 // STREAM: for each 64 wide channels [64][K1] of the first and [N2][64] of the second, and behind all of them the lists.
+#include "mma.cuh"
 #include "pointwise_pair_params.h"
 typedef tenon::cuda::PointwisePairParams Params;
 using tenon::cuda::Finish;
@@ -50,12 +51,6 @@ namespace first {
 #define ZEROS FIRST_ZEROS
 #define NUMBERS N1
 #include "pointwise_finish.cuh"
-#undef ACT
-#undef RESIDUAL
-#undef LISTED
-#undef YZ
-#undef ZEROS
-#undef NUMBERS
 }  // namespace first
 namespace second {
 #define ACT SECOND_ACT
@@ -65,12 +60,6 @@ namespace second {
 #define ZEROS SECOND_ZEROS
 #define NUMBERS N2
 #include "pointwise_finish.cuh"
-#undef ACT
-#undef RESIDUAL
-#undef LISTED
-#undef YZ
-#undef ZEROS
-#undef NUMBERS
 }  // namespace second
 typedef first::Sum Sum;
 
@@ -90,20 +79,11 @@ static_assert(X_BYTES % 32 == 0 && N1 % 64 == 0 && N2 % (BYTES ? 64 : 32) == 0 &
 // The next tile's x comes in the place of this one's, which is read at its first step.
 static_assert(DEPTH >= 2 && DEPTH - 1 <= CHUNKS, "depth");
 
-__device__ __forceinline__ void copy16(u32 to, const u8* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-}
 template <int PENDING>
 __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void load4(u32 (&r)[4], u32 from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(from)
-               : "memory");
-}
 // d = products + c.
 __device__ __forceinline__ void multiply(Sum (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, const Sum (&c)[4]) {
 #if BYTES
@@ -112,11 +92,7 @@ __device__ __forceinline__ void multiply(Sum (&d)[4], const u32 (&a)[4], u32 b0,
       : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
 #else
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." FLOAT16_NAME "." FLOAT16_NAME
-               ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
-               : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c[0]), "f"(c[1]), "f"(c[2]),
-                 "f"(c[3]));
+  multiply_add(d, a, b0, b1, c);
 #endif
 }
 __device__ __forceinline__ void multiply(Sum (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
