@@ -2,6 +2,7 @@
 #include "ops/convolve.h"
 #include "ops/epilogue.h"
 #include "ops/fused_operands.h"
+#include "ops/int8_steps.h"
 #include "ops/quantize.h"
 
 namespace tenon::ops::int8_conv {
@@ -12,7 +13,7 @@ namespace {
 /// output channel), scale and zero point of y and of the residual, their scales likewise one or one a channel. Without
 /// a scale of y the output is f32, or what output_dtype says. An x of f32 is quantised first. Attributes are Conv's,
 /// epilogue and input_layout included. The result is round(y / y_scale) + y_zero of y = epilogue(sum * x_scale *
-/// w_scale + bias), sum exact.
+/// w_scale + bias), sum exact; where int8_steps.h says so, in steps of y_scale all along.
 enum Input : size_t { x_at, w_at, bias_at, residual_at, x_scale, x_zero, w_scale, y_scale, y_zero, r_scale, r_zero };
 
 template <class Context>
@@ -97,15 +98,29 @@ void evaluate(Evaluation& ctx) {
   for (float& scale : inverse) scale = 1.f / scale;
   const std::vector<float> r_factor = by_channel(ctx, r_scale, out[1]);
   const int32_t zero = quantises ? whole_numbers(ctx, ctx.input(y_zero)).at(0) : 0;
+  const bool in_steps = quantises && counts_steps(epilogue.activation, epilogue.residual == Residual::after, inverse);
   Tensor y(quantises ? DType::u8 : DType::f32, out);
   for (size_t i = 0; i < sums.size(); ++i) {
     const size_t channel = i / plane % out[1];
-    float value = static_cast<float>(sums[i]) * static_cast<float>(x_factor * scales[scales.size() == 1 ? 0 : channel]);
-    value += ctx.has(bias_at) ? ctx.input(bias_at).data<float>()[channel] : 0.f;
-    float more = 0;
-    if (residual) more = static_cast<float>(residual.data<uint8_t>()[i] - r_zero_point) * r_factor[channel];
-    apply(epilogue, &value, &more, 1);
-    if (quantises) y.data<uint8_t>()[i] = static_cast<uint8_t>(quantised(value * inverse[channel], zero, {0, 255}));
+    const auto sum = static_cast<float>(sums[i]);
+    const auto factor = static_cast<float>(x_factor * scales[scales.size() == 1 ? 0 : channel]);
+    const float bias = ctx.has(bias_at) ? ctx.input(bias_at).data<float>()[channel] : 0.f;
+    const int32_t other = residual ? residual.data<uint8_t>()[i] : 0;
+    float value;
+    if (in_steps) {
+      const ChannelSteps steps = channel_steps(factor, bias, r_factor[channel], r_zero_point, inverse[channel]);
+      value = std::fma(sum, steps.multiplier, steps.bias);
+      if (residual) value = std::fma(static_cast<float>(other), steps.residual, value);
+      value = activate(
+          Epilogue{epilogue.activation, Residual::none, epilogue.alpha * inverse[0], epilogue.beta * inverse[0]},
+          value);
+    } else {
+      value = sum * factor + bias;
+      const float more = residual ? static_cast<float>(other - r_zero_point) * r_factor[channel] : 0.f;
+      apply(epilogue, &value, &more, 1);
+      if (quantises) value *= inverse[channel];
+    }
+    if (quantises) y.data<uint8_t>()[i] = static_cast<uint8_t>(quantised(value, zero, {0, 255}));
     else y.data<float>()[i] = value;
   }
   deliver(ctx, 0, quantises ? DType::u8 : real_type(ctx), to_channels_last(y, true));

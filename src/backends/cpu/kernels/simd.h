@@ -205,7 +205,6 @@ static TENON_INLINE Vec add(Vec a, Vec b) { return _mm_add_ps(a, b); }
 static TENON_INLINE Vec sub(Vec a, Vec b) { return _mm_sub_ps(a, b); }
 static TENON_INLINE Vec mul(Vec a, Vec b) { return _mm_mul_ps(a, b); }
 static TENON_INLINE Vec div(Vec a, Vec b) { return _mm_div_ps(a, b); }
-#ifdef TENON_FUSED_STEPS
 // a b + c of two lanes as doubles whose last bit is set where they are not exact, so that rounding them to floats is
 // the only rounding. Source: S. Boldo and G. Melquiond, Emulation of FMA and correctly rounded sums, 2008.
 static TENON_INLINE __m128d exact_to_odd(__m128d a, __m128d b, __m128d c) {
@@ -219,13 +218,15 @@ static TENON_INLINE __m128d exact_to_odd(__m128d a, __m128d b, __m128d c) {
   return _mm_castsi128_pd(_mm_add_epi64(bits, step));
 }
 // Called, as so many steps in each loop would take minutes to compile.
-[[maybe_unused]] static __attribute__((noinline)) Vec fma(Vec a, Vec b, Vec c) {
+[[maybe_unused]] static __attribute__((noinline)) Vec fused(Vec a, Vec b, Vec c) {
   const __m128d low = exact_to_odd(_mm_cvtps_pd(a), _mm_cvtps_pd(b), _mm_cvtps_pd(c));
   const __m128d high = exact_to_odd(_mm_cvtps_pd(_mm_movehl_ps(a, a)), _mm_cvtps_pd(_mm_movehl_ps(b, b)),
                                     _mm_cvtps_pd(_mm_movehl_ps(c, c)));
   return _mm_movelh_ps(_mm_cvtpd_ps(low), _mm_cvtpd_ps(high));
 }
-static TENON_INLINE Vec fnma(Vec a, Vec b, Vec c) { return fma(_mm_xor_ps(a, _mm_set1_ps(-0.f)), b, c); }
+#ifdef TENON_FUSED_STEPS
+static TENON_INLINE Vec fma(Vec a, Vec b, Vec c) { return fused(a, b, c); }
+static TENON_INLINE Vec fnma(Vec a, Vec b, Vec c) { return fused(_mm_xor_ps(a, _mm_set1_ps(-0.f)), b, c); }
 #else
 static TENON_INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm_add_ps(_mm_mul_ps(a, b), c); }
 static TENON_INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm_sub_ps(c, _mm_mul_ps(a, b)); }

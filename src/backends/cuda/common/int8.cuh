@@ -3,7 +3,8 @@
 // Where the activation is approximate anyway, products and sums are not rounded apart. Put before a kernel's own text.
 // Macros: ACT, RESIDUAL; STRICT 1: activations by the CPU's steps (exact.cuh); FP8 1: the bytes are e4m3 floats without
 // zero points, sums are floats; LISTED 1: the scales of the result and of the residual are lists by channel; YZ 0: the
-// result's zero point is 0, 1: it is another, 2: it is another, and results may lie beyond 2^22 steps.
+// result's zero point is 0, 1: it is another, 2: it is another, and results may lie beyond 2^22 steps; IN_STEPS 1: all
+// numbers are in steps of the result's scale (ops/int8_steps.h).
 
 #if FP8
 typedef float Sum;    // of products
@@ -25,25 +26,33 @@ __device__ __forceinline__ float r_scale_of(const float* r_scales, int channel, 
   return LISTED ? r_scales[channel] : f.r_scale;
 }
 
+// Of a residual: what it adds, and where IN_STEPS that times `scale`.
+struct Added {
+  float value, scale;
+};
+
 constexpr bool LOOSE = !ACT::is_clamp && !STRICT;
 
 // FAST: activations may be approximate; BYTE: the result becomes a byte, which clamps it at 0 where that is its zero
 // point.
 template <bool FAST, bool BYTE>
-__device__ __forceinline__ float real_of(Sum sum, float scale, float bias, float residual, const Finish& f) {
+__device__ __forceinline__ float real_of(Sum sum, float scale, float bias, Added added, const Finish& f) {
+  const float residual = added.value;
   if (FAST && LOOSE && same<ACT, tenon::expr::Silu> && RESIDUAL != 1) {
     const float h = fmaf((float)sum, 0.5f * scale, 0.5f * bias), v = fmaf(h, tanh_fast(h), h);
     return RESIDUAL == 2 ? v + residual : v;
   }
-  float v = FAST && LOOSE ? fmaf((float)sum, scale, bias) : __fadd_rn(__fmul_rn((float)sum, scale), bias);
-  if (RESIDUAL == 1) v = __fadd_rn(v, residual);
+  float v = IN_STEPS || (FAST && LOOSE) ? fmaf((float)sum, scale, bias)
+                                        : __fadd_rn(__fmul_rn((float)sum, scale), bias);
+  if (IN_STEPS && RESIDUAL) v = fmaf(residual, added.scale, v);
+  else if (RESIDUAL == 1) v = __fadd_rn(v, residual);
 #if STRICT
   v = evaluate<ACT, Exact>(v, f.alpha, f.beta);
 #else
-  if (FP8 || !(BYTE && same<ACT, tenon::expr::Relu> && YZ == 0 && RESIDUAL != 2))
+  if (FP8 || !(BYTE && same<ACT, tenon::expr::Relu> && YZ == 0 && (IN_STEPS || RESIDUAL != 2)))
     v = activate<ACT, FAST>(v, f.alpha, f.beta);
 #endif
-  if (RESIDUAL == 2) v = __fadd_rn(v, residual);
+  if (!IN_STEPS && RESIDUAL == 2) v = __fadd_rn(v, residual);
   return v;
 }
 
@@ -58,14 +67,14 @@ __device__ __forceinline__ u32 pack_bytes(float a, float b, float c, float d) {
   return r;
 }
 // Byte k of a word of residuals.
-__device__ __forceinline__ float residual_of(u32 word, int k, float scale, const Finish&) {
-  return __fmul_rn(f32_of(e4m3{(u8)(word >> (8 * k))}), scale);
+__device__ __forceinline__ Added residual_of(u32 word, int k, float scale, const Finish&) {
+  return {__fmul_rn(f32_of(e4m3{(u8)(word >> (8 * k))}), scale), 0.f};
 }
 #else
 // Rounded to nearest even, with its zero point, before it is clamped to a byte.
 __device__ __forceinline__ int steps_of(float v, float inverse, const Finish& f) {
   if (LOOSE && YZ == 1) return __float_as_int(fmaf(v, inverse, 12582912.f)) + f.y_zero;
-  const float t = __fmul_rn(v, inverse);
+  const float t = IN_STEPS ? v : __fmul_rn(v, inverse);
   if (YZ == 0) return __float2int_rn(t);
   if (YZ == 1) return __float_as_int(__fadd_rn(t, 12582912.f)) + f.y_zero;
   return __float2int_rn(fminf(fmaxf(t, -1e6f), 1e6f)) + f.y_zero;
@@ -84,8 +93,9 @@ __device__ __forceinline__ u32 pack_bytes(int a, int b, int c, int d) {
 }
 // Byte k of a word of residuals: the byte below 0x4b000000 is 2^23 and itself. `high`: those bits; where a kernel has
 // them in a register that the compiler knows nothing of, it moves nothing for the choice of bytes.
-__device__ __forceinline__ float residual_of(u32 word, int k, float scale, const Finish& f, u32 high = 0x4b000000u) {
-  const float steps = __uint_as_float(__byte_perm(word, high, 0x7440 + k)) - f.r_base;
-  return LOOSE ? steps * scale : __fmul_rn(steps, scale);
+__device__ __forceinline__ Added residual_of(u32 word, int k, float scale, const Finish& f, u32 high = 0x4b000000u) {
+  const float steps = __uint_as_float(__byte_perm(word, high, 0x7440 + k)) - (IN_STEPS ? 8388608.f : f.r_base);
+  if (IN_STEPS) return {steps, scale};
+  return {LOOSE ? steps * scale : __fmul_rn(steps, scale), 0.f};
 }
 #endif

@@ -11,7 +11,7 @@ struct Finish {
   float inverse, r_scale, r_base;  // 1 / scale of the result; scale of the residual; 2^23 + its zero point
   float alpha, beta;
   int y_zero;  // YZ 1: less the bits of 1.5 * 2^23
-};
+};  // IN_STEPS: the scale of the residual, alpha and beta are in steps, and the first and the third are not read
 
 // Numbers by channel; the last two where LISTED.
 struct Lists {

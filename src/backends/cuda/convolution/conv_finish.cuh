@@ -40,11 +40,11 @@ __device__ __forceinline__ Borders keep_borders(const Params& p, const u8* memor
 
 #if BYTES
 // Channel k of words of a residual.
-__device__ __forceinline__ float residual_at(const u32* words, int k, const float* scales, int channel,
+__device__ __forceinline__ Added residual_at(const u32* words, int k, const float* scales, int channel,
                                              const Finish& finish) {
-  return RESIDUAL ? residual_of(words[k / 4], k % 4, r_scale_of(scales, channel, finish), finish) : 0.f;
+  return RESIDUAL ? residual_of(words[k / 4], k % 4, r_scale_of(scales, channel, finish), finish) : Added{};
 }
-__device__ __forceinline__ float result_of(Sum sum, float scale, float bias, float residual, const Finish& finish) {
+__device__ __forceinline__ float result_of(Sum sum, float scale, float bias, Added residual, const Finish& finish) {
   return real_of<true, OB == 1>(sum, scale, bias, residual, finish);
 }
 #else

@@ -140,7 +140,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
     std::vector<std::string> defines =
         pooled.is_int8() ? int8_defines(pooled.bytes) : epilogue_defines(conv_epilogue(pooled.problem));
     if (!pooled.is_int8())
-      for (const char* none : {"STRICT=0", "FP8=0", "LISTED=0", "YZ=0"}) defines.push_back(none);
+      for (const char* none : {"STRICT=0", "FP8=0", "LISTED=0", "YZ=0", "IN_STEPS=0"}) defines.push_back(none);
     for (const std::string& word :
          {define_type("ELEMENT", shape.x_type), define("BYTES", pooled.is_int8()), define("C", shape.in_c),
           define("KH", shape.kernel_h), define("KW", shape.kernel_w), define("TH", form.rows),

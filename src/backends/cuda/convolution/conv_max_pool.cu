@@ -186,7 +186,7 @@ __device__ __forceinline__ void store(Y* to, const Number (&best)[OWN], const Pa
     int v[4];
 #pragma unroll
     for (int e = 0; e < 4; ++e)
-      v[e] = steps_of(real_of<true, true>(best[4 * k + e], scale[e], bias[e], 0.f, p.finish),
+      v[e] = steps_of(real_of<true, true>(best[4 * k + e], scale[e], bias[e], Added{}, p.finish),
                       inverse_of(p.lists.inverses, channel + 4 * k + e, p.finish), p.finish);
     words[k] = pack_bytes(v[0], v[1], v[2], v[3]);
   }

@@ -155,7 +155,8 @@ __device__ __forceinline__ void finish(const Sums& sum, const Params& p, int gro
         const int q = m % p.out_w, line = m / p.out_w % p.out_h, n = m / p.out_w / p.out_h;
         TY* out = p.y + n * p.ys[0] + line * p.ys[1] + q * p.ys[2] + channel;
         const Other* other = p.residual + n * p.rs[0] + line * p.rs[1] + q * p.rs[2] + channel;
-        float v[8], residual[8] = {};
+        float v[8];
+        Added residual[8] = {};
         if (RESIDUAL) load_residual(residual, other, left, channel, p.lists, p.finish);
 #pragma unroll
         for (int e = 0; e < 8; ++e)

@@ -13,6 +13,7 @@ typedef u8 Other;
 #else
 typedef float Sum;
 typedef TY Other;
+typedef float Added;
 struct Finish {
   float of_bytes[3], alpha, beta;
   int of_bytes_too;
@@ -117,7 +118,7 @@ struct Channels {
 #endif
   }
 };
-__device__ __forceinline__ void load_residual(float (&residual)[8], const Other* from, int left, int channel,
+__device__ __forceinline__ void load_residual(Added (&residual)[8], const Other* from, int left, int channel,
                                               const Lists& lists, const Finish& finish) {
 #if DT == 3
   u32 words[2] = {};
@@ -138,7 +139,7 @@ __device__ __forceinline__ void load_residual(float (&residual)[8], const Other*
 #endif
 }
 // Of channel e.
-__device__ __forceinline__ float result_of(Sum sum, const Channels& channels, int e, float residual,
+__device__ __forceinline__ float result_of(Sum sum, const Channels& channels, int e, Added residual,
                                            const Finish& finish) {
 #if DT == 3
   return real_of<sizeof(TY) < 4, sizeof(TY) == 1>(sum + channels.zeros[e], channels.scale[e], channels.bias[e],

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "ops/int8_steps.h"
+
 namespace tenon::cuda {
 namespace {
 
@@ -67,6 +69,27 @@ bool is_bounded(const Int8Conv& conv) {
   else if (alpha != 0 || beta != 0) most *= (std::max(1.0, alpha) + 1) * std::max(1.0, beta);
   else most += 1;
   return most * inverse < 4e6;
+}
+
+/// Where the convolution counts steps: its numbers in these.
+void count_steps(Int8Conv& conv) {
+  const bool listed = !conv.inverses.empty();
+  const std::span<const float> inverses = listed ? std::span<const float>(conv.inverses) : std::span(&conv.inverse, 1);
+  conv.in_steps = conv.quantises && !conv.is_float8 &&
+                  ops::counts_steps(conv.epilogue.activation, conv.epilogue.residual == ops::Residual::after, inverses);
+  if (!conv.in_steps) return;
+  const float first = inverses[0], one_r_scale = conv.r_scale;
+  conv.epilogue.alpha *= first, conv.epilogue.beta *= first;
+  for (size_t channel = 0; channel < conv.scale.size(); ++channel) {
+    const float r_scale = listed ? conv.r_scales[channel] : one_r_scale;
+    const ops::ChannelSteps steps = ops::channel_steps(conv.scale[channel], conv.bias[channel], r_scale, conv.r_zero,
+                                                       inverses[listed ? channel : 0]);
+    conv.scale[channel] = steps.multiplier, conv.bias[channel] = steps.bias;
+    if (listed) conv.r_scales[channel] = steps.residual;
+    else conv.r_scale = steps.residual;
+  }
+  conv.inverse = 1;
+  std::fill(conv.inverses.begin(), conv.inverses.end(), 1.f);
 }
 
 /// The classes of rows and columns.
@@ -158,6 +181,7 @@ Reason int8_conv(const Problem& problem, Int8Conv& conv, bool dynamic) {
   const double factor = conv.x_scale;
   for (int64_t channel = 0; channel < shape.out_c; ++channel)
     conv.scale.push_back(static_cast<float>(factor * scales.data<float>()[scales.elements() == 1 ? 0 : channel]));
+  count_steps(conv);
   return {};
 }
 
@@ -198,6 +222,7 @@ std::vector<std::string> int8_defines(const Int8Conv& conv) {
   std::vector<std::string> defines = epilogue_defines(conv.epilogue);
   defines.push_back(define("STRICT", conv.strict));
   defines.push_back(define("FP8", conv.is_float8));
+  defines.push_back(define("IN_STEPS", conv.in_steps));
   defines.push_back(define("LISTED", !conv.inverses.empty()));
   defines.push_back(define("YZ", conv.y_zero == 0 ? 0 : is_bounded(conv) ? 1 : 2));
   return defines;

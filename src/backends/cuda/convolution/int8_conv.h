@@ -18,6 +18,7 @@ struct Int8Conv {
   bool quantises = false;                 // else the result is f32 or f16
   bool is_float8 = false;                 // e4m3 by e4m3, all zero points 0
   bool strict = false;                    // with the CPU's bits whatever the activation
+  bool in_steps = false;  // ops/int8_steps.h: scale, bias, what is of the residual and the clip's ends are in steps
   bool has_residual() const { return epilogue.residual != ops::Residual::none; }
   /// Whether a tap can lie outside of the input while the zero point is not 0.
   bool has_borders() const;
@@ -57,7 +58,7 @@ Finish finish_of(const Int8Conv& conv);
 std::vector<uint32_t> numbers_of(const Int8Conv& conv, const std::vector<int32_t>& zero_sums, int64_t width);
 /// Where they are once these numbers lie at an address.
 Lists lists_at(Address numbers, int64_t width);
-/// Macros ACT, RESIDUAL, STRICT, LISTED, YZ, FP8.
+/// Macros ACT, RESIDUAL, STRICT, LISTED, YZ, FP8, IN_STEPS.
 std::vector<std::string> int8_defines(const Int8Conv& conv);
 /// u8 for all bytes, else the type itself: for kernels that move bytes and leave their meaning to int8.cuh.
 std::string define_bytes(const char* name, DType type);

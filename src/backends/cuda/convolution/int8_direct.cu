@@ -37,8 +37,8 @@ extern "C" __global__ void __launch_bounds__(256)
   Sum sum[4][4] = {};
   direct_sums<Sum, Four>(p, [&](TX x) { return number_of(x, p, zero); }, [](Weight w) { return weight_of(w); }, sum);
   for_direct_sums(p, [&](int i, int j, int c, i64 at, i64 to) {
-    const float other =
-        RESIDUAL ? residual_of(p.residual[at], 0, r_scale_of(p.lists.r_scales, c, p.finish), p.finish) : 0.f;
+    const Added other =
+        RESIDUAL ? residual_of(p.residual[at], 0, r_scale_of(p.lists.r_scales, c, p.finish), p.finish) : Added{};
     const float scale = DYNAMIC ? __fmul_rn(dynamic_scale, p.lists.scale[c]) : p.lists.scale[c];
     const float v = real_of<sizeof(TY) < 4, sizeof(TY) == 1>(sum[i][j], scale, p.lists.bias[c], other, p.finish);
     p.y[to] = result_of<TY>(v, c, p);

@@ -216,7 +216,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, (WIDTH == 64 ? 512 : 768) 
             for (int e = 0; e < 4; ++e)
               v[e] = steps_of(
                   real_of<true, true>(sum[m][four * 2 + e / 2][2 * h + e % 2], scale[e], bias[e],
-                                      RESIDUAL ? residual_of(other[m][h][four], e, r_scale[e], p.finish) : 0.f,
+                                      RESIDUAL ? residual_of(other[m][h][four], e, r_scale[e], p.finish) : Added{},
                                       p.finish),
                   inverse[e], p.finish);
             // Fours of a pixel wait in the place of their first sum until all are there.

@@ -21,7 +21,7 @@ struct Eight {
     load_list(bias, lists);
 #if BYTES
     load_list(scale, lists + SCALES_AT);
-    if (LISTED) load_list(inverses, lists + INVERSES_AT);
+    if (LISTED && !IN_STEPS) load_list(inverses, lists + INVERSES_AT);
     if (LISTED && RESIDUAL) load_list(r_scales, lists + R_SCALES_AT);
 #endif
   }
@@ -34,7 +34,8 @@ struct Eight {
     Steps steps[8];
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float other = RESIDUAL ? residual_of(residual[i / 4], i % 4, r_scale_of(r_scales, i, f), f, high) : 0.f;
+      const Added other =
+          RESIDUAL ? residual_of(residual[i / 4], i % 4, r_scale_of(r_scales, i, f), f, high) : Added{};
       steps[i] = steps_of(real_of<true, true>(sum(i), scale[i], bias[i], other, f), inverse_of(inverses, i, f), f);
     }
     words[0] = pack_bytes(steps[0], steps[1], steps[2], steps[3]);
@@ -58,5 +59,6 @@ struct Eight {
 #undef RESIDUAL
 #undef LISTED
 #undef YZ
+#undef IN_STEPS
 #undef ZEROS
 #undef NUMBERS

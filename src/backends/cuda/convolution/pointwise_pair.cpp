@@ -173,7 +173,8 @@ void add_defines(std::vector<std::string>& defines, const Pair& pair, size_t par
   const std::string name = part == 0 ? "FIRST_" : "SECOND_";
   std::vector<std::string> own;
   if (pair.is_int8()) own = int8_defines(pair.bytes[part]);
-  else own = epilogue_defines(conv_epilogue(pair.parts[part])), own.insert(own.end(), {"LISTED=0", "YZ=0"});
+  else own = epilogue_defines(conv_epilogue(pair.parts[part]));
+  if (!pair.is_int8()) own.insert(own.end(), {"LISTED=0", "YZ=0", "IN_STEPS=0"});
   for (const std::string& word : own)
     if (!word.starts_with("STRICT") && !word.starts_with("FP8")) defines.push_back(name + word);
   defines.push_back(define((name + "ZEROS").c_str(), pair.has_zeros(part)));

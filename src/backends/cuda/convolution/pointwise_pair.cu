@@ -9,8 +9,8 @@
 //   MI: 16 pixels, so many times a tile; WARPS of a block; DEPTH: steps of 64 wide channels in shared memory, the one
 //   that is worked on included
 //   STREAM 1: weights of these steps are there as well, not of all, and the warps of a block go step by step together
-//   FIRST_ACT, FIRST_RESIDUAL and, of bytes, FIRST_LISTED, FIRST_YZ as in int8.cuh, the same of SECOND_; STRICT, FP8 0;
-//   FIRST_ZEROS, SECOND_ZEROS: there is something that the zero point of the input adds
+//   FIRST_ACT, FIRST_RESIDUAL and, of bytes, FIRST_LISTED, FIRST_YZ, FIRST_IN_STEPS as in int8.cuh, the same of
+//   SECOND_; STRICT, FP8 0; FIRST_ZEROS, SECOND_ZEROS: there is something that the zero point of the input adds
 // Of 64 channels, position h * 32 + q * 8 + i (h: which half, q: lane of four, i < 8) holds channel q * 16 + h * 8 + i
 // of bytes and itself of floats, so that a lane's results are neighbours in memory. Row j * 8 + 2 q + e of a half is
 // position q * 8 + 2 j + e, which is where mma.sync leaves it. In that order these lie in shared memory and in p.w:
@@ -48,6 +48,7 @@ namespace first {
 #define RESIDUAL FIRST_RESIDUAL
 #define LISTED FIRST_LISTED
 #define YZ FIRST_YZ
+#define IN_STEPS FIRST_IN_STEPS
 #define ZEROS FIRST_ZEROS
 #define NUMBERS N1
 #include "pointwise_finish.cuh"
@@ -57,6 +58,7 @@ namespace second {
 #define RESIDUAL 0
 #define LISTED SECOND_LISTED
 #define YZ SECOND_YZ
+#define IN_STEPS SECOND_IN_STEPS
 #define ZEROS SECOND_ZEROS
 #define NUMBERS N2
 #include "pointwise_finish.cuh"

@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(128)
       v[e] = real_of<sizeof(TY) < 4, sizeof(TY) == 1>(
           sum[t][e], p.lists.scale[c + e], p.lists.bias[c + e],
           RESIDUAL ? residual_of(other.word[e / 4], e % 4, r_scale_of(p.lists.r_scales, c + e, p.finish), p.finish)
-                   : 0.f,
+                   : Added{},
           p.finish);
     const auto steps = [&](int e) {
       return steps_of(v[e], inverse_of(p.lists.inverses, c + e, p.finish), p.finish);

@@ -17,14 +17,18 @@ struct Int8Dynamic {
 };
 
 // From an exact sum to an output: x = sum * multiplier + bias, then residual and activation as the epilogue says, then
-// round(x * inverse_scale) + out_zero within a byte; ties go to even.
+// round(x * inverse_scale) + out_zero within a byte; ties go to even. in_steps, where ops/int8_steps.h says so: the
+// lists are in steps of the output's scale, x = fma(sum, multiplier, bias), then fma(residual, residual_scale, x), then
+// a clip, whose ends are in steps, too.
 struct Int8Output {
   Epilogue epilogue;
   const float* multiplier;  // input scale times weight scale; [group][whole blocks]
   const float* bias;        // likewise, as the next two
   const float* residual_scale;
   const float* inverse_scale;  // null: the output is f32, x itself
-  float same_inverse;          // that of all channels; 0 where they differ
+  bool in_steps;
+  float certain;  // with in_steps: how far from a whole number two roundings for each fma() may leave x, so that it is
+                  // rounded as it should; or x is beyond a byte, where that does not matter
   int32_t residual_zero, out_zero;
   const Int8Dynamic* dynamic;        // or null: a scale that the multiplier is multiplied by, read by each run
   const int32_t* weight_sums;  // or null: sums are of bytes, and this times the dynamic zero point is subtracted

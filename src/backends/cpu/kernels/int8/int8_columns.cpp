@@ -80,18 +80,13 @@ class Int8ColumnKernel final : public Int8Kernel {
 
   // Rounding keeps order, so that a clamp ahead of it is one of bytes.
   void fold_clamps(const Int8Conv& conv) {
-    const Epilogue& e = conv.epilogue;
-    const float scale = plan_.output.same_inverse;
-    const bool clamps = e.act == expr::Id::Identity || e.act == expr::Id::Relu || e.act == expr::Id::Clip;
-    plan_.folds = clamps && (scale != 0 || e.act == expr::Id::Identity);
-    plan_.low = 0, plan_.high = 255;
-    if (!plan_.folds || e.act == expr::Id::Identity) return;
-    const auto byte = [&](float real) {
+    const Epilogue& e = plan_.output.epilogue;
+    const auto byte = [&](float steps) {
       const auto zero = static_cast<float>(conv.out_zero);
-      return static_cast<uint8_t>(std::nearbyint(std::clamp(real * scale, -zero, 255 - zero)) + zero);
+      return static_cast<uint8_t>(std::nearbyint(std::clamp(steps, -zero, 255 - zero)) + zero);
     };
-    plan_.low = byte(e.act == expr::Id::Relu ? 0 : e.alpha);
-    if (e.act == expr::Id::Clip) plan_.high = byte(e.beta);
+    plan_.low = plan_.output.in_steps ? byte(e.alpha) : 0;
+    plan_.high = plan_.output.in_steps ? byte(e.beta) : 255;
   }
 
   const Int8ColumnOps& ops_;

@@ -15,7 +15,6 @@ struct Int8ColumnPlan {
   const int32_t* start;  // for each zero point of one
   int32_t in_zero;
   uint8_t low, high;  // clamps of the bytes
-  bool folds;         // and no other activation is left
   int row_splits, channel_splits;
 };
 

@@ -49,6 +49,7 @@ void run_row(const Int8ColumnPlan& plan, const Int8Output& o, const WindowRows& 
   IVec start[kVectors];
   TENON_UNROLL
   for (int v = 0; v < kVectors; ++v) start[v] = imul(iload(plan.start + place + v * kLanes), in_zero);
+  constexpr bool kInSteps = std::is_same_v<Act, expr::Identity>;
   const Epilogue epilogue = o.epilogue;
   const float* const multiplier = o.multiplier + place;
   const float* const bias = o.bias + place;
@@ -75,7 +76,8 @@ void run_row(const Int8ColumnPlan& plan, const Int8Output& o, const WindowRows& 
       add_dots(sum, a.v[v], iload(weights + (0 * kVectors + v) * kLanes * 4));
       add_dots(sum, b.v[v], iload(weights + (1 * kVectors + v) * kLanes * 4));
       add_dots(sum, c.v[v], iload(weights + (2 * kVectors + v) * kLanes * 4));
-      y[v] = add(mul(to_float(sum), load(multiplier + v * kLanes)), load(bias + v * kLanes));
+      const Vec by = load(multiplier + v * kLanes), more = load(bias + v * kLanes);
+      y[v] = kInSteps ? fused(to_float(sum), by, more) : add(mul(to_float(sum), by), more);
     }
     bool known = false;
     if constexpr (kNearly) {
@@ -88,8 +90,8 @@ void run_row(const Int8ColumnPlan& plan, const Int8Output& o, const WindowRows& 
     if (!known) {
       TENON_UNROLL
       for (int v = 0; v < kVectors; ++v) {
-        if constexpr (!std::is_same_v<Act, expr::Identity>) y[v] = activate<Act>(y[v], epilogue);
-        whole[v] = to_int(mul(y[v], load(inverse + v * kLanes)));
+        if constexpr (!kInSteps) y[v] = mul(activate<Act>(y[v], epilogue), load(inverse + v * kLanes));
+        whole[v] = to_int(y[v]);
       }
     }
     const IVec ab = to_words(whole[0], whole[1], out_zero), cd = to_words(whole[2], whole[3], out_zero);
@@ -135,7 +137,7 @@ void run(const Int8ColumnPlan& plan, const uint8_t* in, uint8_t* out, const Work
   if (worker.id >= plan.row_splits * plan.channel_splits) return;
   Int8Output output = plan.output;
   output.epilogue = normalised(output.epilogue);
-  if (plan.folds) return run_rows<expr::Identity>(plan, output, in, out, worker);
+  if (output.in_steps) return run_rows<expr::Identity>(plan, output, in, out, worker);
   with_activation(output.epilogue.act, [&]<class Act>() { run_rows<Act>(plan, output, in, out, worker); });
 }
 

@@ -91,9 +91,9 @@ void run_pipelined(const Int8Plan& plan, const Int8Output& o, const Job& job, Ro
       });
     });
   };
-  const bool residual = o.epilogue.residual != Residual::none, folds = o.same_inverse != 0;
-  if (folds && residual) finish.template operator()<expr::Identity, Residual::before>();
-  else if (folds) finish.template operator()<expr::Identity, Residual::none>();
+  const bool residual = o.epilogue.residual != Residual::none;
+  if (o.in_steps && residual) finish.template operator()<expr::Identity, Residual::before>();
+  else if (o.in_steps) finish.template operator()<expr::Identity, Residual::none>();
   else if (residual) finish.template operator()<expr::Clip, Residual::before>();
   else finish.template operator()<expr::Clip, Residual::none>();
 }

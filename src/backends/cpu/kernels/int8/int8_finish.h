@@ -25,6 +25,29 @@ struct Job : BlockOfChannels {
   std::byte* out;
 };
 
+// Numbers in_steps as whole ones, from kCount vectors of sums and, where kAdds, what is added and times which, by
+// factors that repeat after kEach. `clamp` is what else comes before rounding.
+template <bool kAdds, int kEach, int kCount, class Clamp>
+TENON_INLINE void round_steps(const Vec (&sum)[kCount], const Vec (&r)[kCount], const Vec* multiplier, const Vec* bias,
+                              const Vec* by, [[maybe_unused]] float certain, const Clamp& clamp, IVec (&n)[kCount]) {
+  Vec x[kCount];
+#define TENON_EACH TENON_UNROLL for (int i = 0; i < kCount; ++i)
+#ifndef __AVX2__
+  // Without such instructions each product and each sum is rounded; see Int8Output::certain.
+  Vec far = zero();
+  TENON_EACH x[i] = add(mul(sum[i], multiplier[i % kEach]), bias[i % kEach]);
+  if constexpr (kAdds) TENON_EACH x[i] = add(x[i], mul(r[i], by[i % kEach]));
+  TENON_EACH x[i] = clamp(x[i]);
+  TENON_EACH n[i] = to_int(x[i]);
+  TENON_EACH far = max(far, abs(sub(x[i], to_float(n[i]))));
+  if (!any_less(set1(certain), far)) return;
+#endif
+  TENON_EACH x[i] = fused(sum[i], multiplier[i % kEach], bias[i % kEach]);
+  if constexpr (kAdds) TENON_EACH x[i] = fused(r[i], by[i % kEach], x[i]);
+  TENON_EACH n[i] = to_int(clamp(x[i]));
+#undef TENON_EACH
+}
+
 // The float steps of Int8Output, with what is the same for all pixels in registers. Its epilogue is normalised().
 template <class Act>
 class Finisher {
@@ -37,18 +60,15 @@ class Finisher {
         inverse_(o.inverse_scale),
         weight_sums_(o.weight_sums),
         is_sums_(o.sums),
-        folds_(std::is_same_v<Act, expr::Clip> && o.same_inverse != 0 && o.epilogue.residual != Residual::after),
+        in_steps_(std::is_same_v<Act, expr::Clip> && o.in_steps),
         is_dynamic_(o.dynamic != nullptr),
         residual_zero_(iset1(o.residual_zero)),
         zero_point_(iset16(o.out_zero)),
         dynamic_zero_(iset1(is_dynamic_ ? o.dynamic->zero : 0)),
-        dynamic_scale_(set1(is_dynamic_ ? o.dynamic->scale : 1)) {
+        dynamic_scale_(set1(is_dynamic_ ? o.dynamic->scale : 1)),
+        certain_(o.certain) {
     float low = static_cast<float>(-o.out_zero), high = static_cast<float>(255 - o.out_zero);
-    // Products with a positive number keep their order, so a clamp before is one behind.
-    if (folds_) {
-      low = larger(low, o.epilogue.alpha * o.same_inverse);
-      high = lesser(high, o.epilogue.beta * o.same_inverse);
-    }
+    if (in_steps_) low = larger(low, o.epilogue.alpha), high = lesser(high, o.epilogue.beta);
     low_ = set1(low), high_ = set1(high);
   }
 
@@ -99,22 +119,24 @@ class Finisher {
     return add(activate<Act>(x, epilogue_), r);
   }
   TENON_INLINE IVec whole(const int32_t* sums, const BlockOfChannels& block, int c, const uint8_t* residual) const {
-    Vec x;
-    if (folds_) {
-      x = linear(sums, block, c);
-      if (residual) x = add(x, other(residual, block, c));
-    } else {
-      x = real(sums, block, c, residual);
-    }
-    return to_int(min(high_, max(low_, mul(x, load(inverse_ + block.at + c)))));
+    const auto clamp = [&](Vec x) { return min(high_, max(low_, x)); };
+    const int64_t at = block.at + c;
+    if (!in_steps_) return to_int(clamp(mul(real(sums, block, c, residual), load(inverse_ + at))));
+    const Vec sum = to_float(iload(sums + c)), multiplier = load(multiplier_ + at), bias = load(bias_ + at);
+    const Vec r = residual ? to_float(widen_u8(residual + c)) : zero(), by = load(residual_scale_ + at);
+    IVec n[1];
+    if (residual) round_steps<true, 1, 1>({sum}, {r}, &multiplier, &bias, &by, certain_, clamp, n);
+    else round_steps<false, 1, 1>({sum}, {r}, &multiplier, &bias, &by, certain_, clamp, n);
+    return n[0];
   }
 
   const Epilogue epilogue_;
   const float *const multiplier_, *const bias_, *const residual_scale_, *const inverse_;
   const int32_t* const weight_sums_;
-  const bool is_sums_, folds_, is_dynamic_;
+  const bool is_sums_, in_steps_, is_dynamic_;
   const IVec residual_zero_, zero_point_, dynamic_zero_;
   const Vec dynamic_scale_;
+  const float certain_;
   Vec low_, high_;
 };
 

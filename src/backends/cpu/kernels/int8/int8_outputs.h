@@ -10,7 +10,8 @@ namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
 
 // The float steps of Int8Output for a block of channels, whose factors stay in registers, where the sums are bounded.
-// Rounding keeps order: clamps ahead of it are clamps of bytes. Without an activation a clip is one of these, too.
+// Rounding keeps order: clamps ahead of it are clamps of bytes. Identity is for outputs that are in_steps: their clip
+// is one of these, too.
 template <class Act, Residual kResidual>
 class ByteRows {
  public:
@@ -18,17 +19,18 @@ class ByteRows {
       : epilogue_(o.epilogue),
         channels_(block.channels),
         residual_zero_(iset1(o.residual_zero)),
-        zero_point_(iset16(o.out_zero)) {
+        zero_point_(iset16(o.out_zero)),
+        certain_steps_(o.certain) {
     TENON_UNROLL
     for (int v = 0; v < 2; ++v) {
       multiplier_[v] = load(o.multiplier + block.at + v * kLanes);
       bias_[v] = load(o.bias + block.at + v * kLanes);
-      inverse_[v] = load(o.inverse_scale + block.at + v * kLanes);
+      if (!kInSteps) inverse_[v] = load(o.inverse_scale + block.at + v * kLanes);
       if (kResidual != Residual::none) residual_scale_[v] = load(o.residual_scale + block.at + v * kLanes);
     }
     float low = static_cast<float>(-o.out_zero), high = static_cast<float>(255 - o.out_zero);
-    if constexpr (std::is_same_v<Act, expr::Identity>) {
-      const float alpha = o.epilogue.alpha * o.same_inverse, beta = o.epilogue.beta * o.same_inverse;
+    if constexpr (kInSteps) {
+      const float alpha = o.epilogue.alpha, beta = o.epilogue.beta;
       if (alpha > low) low = alpha < high ? alpha : high;
       if (beta < high) high = beta > low ? beta : low;
     }
@@ -83,6 +85,7 @@ class ByteRows {
   }
 
  private:
+  static constexpr bool kInSteps = std::is_same_v<Act, expr::Identity>;
   static constexpr bool kNearly = std::is_same_v<Act, expr::Silu> && kHasFused;
 
 #ifdef __AVX512F__
@@ -90,13 +93,18 @@ class ByteRows {
     Vec x[2];
     TENON_UNROLL
     for (int i = 0; i < 2; ++i) {
+      if constexpr (kInSteps) {
+        x[i] = fused(to_float(sums[i]), multiplier_[i], bias_[i]);
+        if constexpr (kResidual == Residual::before)
+          x[i] = fused(to_float(widen_u8(residual + i * kLanes)), residual_scale_[i], x[i]);
+        continue;
+      }
       x[i] = add(mul(to_float(sums[i]), multiplier_[i]), bias_[i]);
       if constexpr (kResidual == Residual::before) {
         const IVec r = isub(widen_u8(residual + i * kLanes), residual_zero_);
         x[i] = add(x[i], mul(to_float(r), residual_scale_[i]));
       }
-      if constexpr (!std::is_same_v<Act, expr::Identity>) x[i] = activate<Act>(x[i], epilogue_);
-      x[i] = mul(x[i], inverse_[i]);
+      x[i] = mul(activate<Act>(x[i], epilogue_), inverse_[i]);
     }
     return to_words(to_int(x[0]), to_int(x[1]), zero_point_);
   }
@@ -122,39 +130,50 @@ class ByteRows {
   TENON_INLINE IVec four(const int32_t* sums, int64_t pitch, const uint8_t* residual, int64_t residual_step) const {
     constexpr int kRows = kTogether / kEach;
     alignas(64) uint8_t copies[kRows][kBlock];
-    Vec x[kTogether], y[kTogether], r[kTogether];
+    Vec x[kTogether], r[kTogether];
     IVec n[kTogether];
 #define TENON_EACH TENON_UNROLL for (int i = 0; i < kTogether; ++i)
     TENON_EACH x[i] = to_float(iload(sums + i / kEach * pitch + i % kEach * kLanes));
-    TENON_EACH x[i] = mul(x[i], multiplier_[i % kEach]);
-    TENON_EACH x[i] = add(x[i], bias_[i % kEach]);
     if constexpr (kResidual != Residual::none) {
       const bool part = !kWhole && channels_ < kEach * kLanes;
       TENON_UNROLL
       for (int row = 0; part && row < kRows; ++row)
         load_bytes_n(copies[row], residual + row * residual_step, channels_);
-      TENON_EACH r[i] = to_float(
-          isub(widen_u8((part ? copies[i / kEach] : residual + i / kEach * residual_step) + i % kEach * kLanes),
-               residual_zero_));
-      TENON_EACH r[i] = mul(r[i], residual_scale_[i % kEach]);
+      TENON_EACH n[i] =
+          widen_u8((part ? copies[i / kEach] : residual + i / kEach * residual_step) + i % kEach * kLanes);
+      TENON_EACH r[i] = to_float(kInSteps ? n[i] : isub(n[i], residual_zero_));
     }
-    if constexpr (kResidual == Residual::before) TENON_EACH x[i] = add(x[i], r[i]);
-    bool known = false;
-    if constexpr (kNearly) {
-      TENON_EACH y[i] = mul(x[i], inverse_[i % kEach]);
-      near_silu(x, y);
-      if constexpr (kResidual == Residual::after) TENON_EACH y[i] = fused(r[i], inverse_[i % kEach], y[i]);
-      known = rounds_alike(y, certain_, n);
-    }
-    if (!known) {
-      if constexpr (!std::is_same_v<Act, expr::Identity>) TENON_EACH x[i] = activate<Act>(x[i], epilogue_);
-      if constexpr (kResidual == Residual::after) TENON_EACH x[i] = add(x[i], r[i]);
-      TENON_EACH x[i] = mul(x[i], inverse_[i % kEach]);
-      TENON_EACH n[i] = to_int(x[i]);
+    if constexpr (kInSteps) {
+      round_steps<kResidual != Residual::none, kEach>(
+          x, r, multiplier_, bias_, residual_scale_, certain_steps_, [](Vec v) { return v; }, n);
+    } else {
+      finish_reals<kEach>(x, r, n);
     }
 #undef TENON_EACH
     const IVec v = to_bytes(to_words(n[0], n[1], zero_point_), to_words(n[2], n[3], zero_point_));
     return clamp_bytes(v, low_, high_);
+  }
+
+  // From sums, and what is added, to whole numbers of steps.
+  template <int kEach>
+  TENON_INLINE void finish_reals(Vec (&x)[kTogether], Vec (&r)[kTogether], IVec (&n)[kTogether]) const {
+    Vec y[kTogether];
+#define TENON_EACH TENON_UNROLL for (int i = 0; i < kTogether; ++i)
+    TENON_EACH x[i] = mul(x[i], multiplier_[i % kEach]);
+    TENON_EACH x[i] = add(x[i], bias_[i % kEach]);
+    if constexpr (kResidual != Residual::none) TENON_EACH r[i] = mul(r[i], residual_scale_[i % kEach]);
+    if constexpr (kResidual == Residual::before) TENON_EACH x[i] = add(x[i], r[i]);
+    if constexpr (kNearly) {
+      TENON_EACH y[i] = mul(x[i], inverse_[i % kEach]);
+      near_silu(x, y);
+      if constexpr (kResidual == Residual::after) TENON_EACH y[i] = fused(r[i], inverse_[i % kEach], y[i]);
+      if (rounds_alike(y, certain_, n)) return;
+    }
+    TENON_EACH x[i] = activate<Act>(x[i], epilogue_);
+    if constexpr (kResidual == Residual::after) TENON_EACH x[i] = add(x[i], r[i]);
+    TENON_EACH x[i] = mul(x[i], inverse_[i % kEach]);
+    TENON_EACH n[i] = to_int(x[i]);
+#undef TENON_EACH
   }
 
   Epilogue epilogue_;
@@ -163,6 +182,7 @@ class ByteRows {
   Vec multiplier_[2], bias_[2], inverse_[2], residual_scale_[2];
   IVec low_, high_;
   Vec certain_;
+  float certain_steps_;
 #ifdef __AVX512F__
   IVec order_ = order_of_bytes();
 #endif
@@ -277,8 +297,7 @@ inline Finish finish_of(const Int8Output& o) {
     else rows.template operator()<Act, Residual::after>();
   };
   const bool bytes = o.inverse_scale && o.bounded;
-  const bool folds = o.epilogue.act == expr::Id::Clip && o.same_inverse != 0 && residual != Residual::after;
-  if (bytes && folds) choose.template operator()<expr::Identity>();
+  if (bytes && o.in_steps) choose.template operator()<expr::Identity>();
   else if (bytes) with_activation(o.epilogue.act, choose);
   else if (!o.inverse_scale && !o.sums && residual == Residual::none)
     with_activation(o.epilogue.act, [&]<class Act>() { finish = {prepare_rows<RealRows<Act>>, finish_reals<Act>}; });

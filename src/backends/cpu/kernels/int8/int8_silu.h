@@ -62,7 +62,6 @@ constexpr bool kHasFused = false;
 TENON_INLINE void near_silu(const Vec (&)[kTogether], Vec (&)[kTogether]) {}
 TENON_INLINE bool rounds_alike(const Vec (&)[kTogether], Vec, IVec (&)[kTogether]) { return false; }
 TENON_INLINE Vec largest(Vec v) { return v; }
-TENON_INLINE Vec fused(Vec a, Vec b, Vec c) { return add(mul(a, b), c); }
 TENON_INLINE Vec silu_error(Vec factor) { return factor; }
 #endif
 

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "backends/cpu/kernels/int8/int8.h"
 #include "backends/cpu/kernels/int8/int8_tactics.h"
 #include "backends/cpu/kernels/support.h"
+#include "ops/int8_steps.h"
 
 namespace tenon::cpu {
 
@@ -55,19 +58,46 @@ class Int8Lists {
  public:
   Int8Lists(const Int8Conv& conv, int64_t block, bool by_group = true)
       : channels_(conv.shape.out_c), group_(by_group ? group_out(conv.shape) : channels_), block_(block) {
-    output_ = {conv.epilogue, list(conv.multiplier), list(conv.bias), list(conv.residual_scale), nullptr, 0,
-               conv.residual_zero, conv.out_zero, conv.dynamic, nullptr, conv.sums, false};
+    output_.epilogue = conv.epilogue;
+    output_.multiplier = list(conv.multiplier), output_.bias = list(conv.bias);
+    output_.residual_scale = list(conv.residual_scale);
+    output_.residual_zero = conv.residual_zero, output_.out_zero = conv.out_zero;
+    output_.dynamic = conv.dynamic, output_.sums = conv.sums;
     if (conv.zero_last) output_.weight_sums = weight_sums(conv);
     if (!conv.inverse_scale) return;
     output_.bounded = is_bounded(conv);
     output_.inverse_scale = list(conv.inverse_scale);
-    const bool same = std::all_of(conv.inverse_scale, conv.inverse_scale + channels_,
-                                  [&](float inverse) { return inverse == conv.inverse_scale[0]; });
-    output_.same_inverse = same ? conv.inverse_scale[0] : 0;
+    const std::span inverses(conv.inverse_scale, static_cast<size_t>(channels_));
+    if (ops::counts_steps(conv.epilogue.act, conv.epilogue.residual == Residual::after, inverses)) count_steps(conv);
   }
   const Int8Output& output() const { return output_; }
 
  private:
+  void count_steps(const Int8Conv& conv) {
+    std::vector<float> multiplier, bias, residual;
+    float most = 0;
+    for (int64_t o = 0; o < channels_; ++o) {
+      const ops::ChannelSteps steps = ops::channel_steps(conv.multiplier[o], conv.bias ? conv.bias[o] : 0.f,
+                                                         conv.residual_scale ? conv.residual_scale[o] : 0.f,
+                                                         conv.residual_zero, conv.inverse_scale[o]);
+      multiplier.push_back(steps.multiplier), bias.push_back(steps.bias), residual.push_back(steps.residual);
+      most = std::max(most, std::abs(steps.bias) + 3 * 255 * std::abs(steps.residual));
+    }
+    // Numbers whose sum is within a byte are no larger than 900 and these, and each rounding errs by half of 2^-23.
+    output_.certain = 0.5f - 0x1p-23f * (900 + most);
+    lists_.clear();
+    output_.in_steps = true;
+    output_.multiplier = list(multiplier.data()), output_.bias = list(bias.data());
+    output_.residual_scale = list(residual.data()), output_.inverse_scale = list(conv.inverse_scale);
+    Epilogue& e = output_.epilogue;
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    const bool clips = e.act == expr::Id::Clip;
+    e.alpha = clips ? e.alpha * conv.inverse_scale[0] : e.act == expr::Id::Relu ? 0.f : -infinity;
+    e.beta = clips ? e.beta * conv.inverse_scale[0] : infinity;
+    e.act = expr::Id::Clip;
+    if (e.residual == Residual::after) e.residual = Residual::before;
+  }
+
   // Zeros where there is none.
   const float* list(const float* given) {
     const int64_t padded = align_up(group_, block_);
@@ -89,7 +119,7 @@ class Int8Lists {
   int64_t channels_, group_, block_;
   std::vector<AlignedFloats> lists_;
   std::vector<int32_t> sums_;
-  Int8Output output_;
+  Int8Output output_{};
 };
 
 }  // namespace tenon::cpu
