@@ -24,6 +24,7 @@ constexpr double nearly = 1.15;            // times the best alone, for a tactic
 constexpr double nearly_for_groups = 1.5;  // the same of groups that run unfused
 constexpr size_t most_candidates = 4;      // of a step
 constexpr double most_seconds = 5;
+constexpr double warm_seconds = 0.2;  // of work, until clocks are what they stay at
 
 double median(std::vector<double> times) {
   std::nth_element(times.begin(), times.begin() + static_cast<int64_t>(times.size() / 2), times.end());
@@ -55,6 +56,10 @@ struct CandidateProgram {
   }
   std::vector<std::string> keys() const { return plan::keys_of(whole->schedule()); }
   double milliseconds() const { return streams->time(1)[0]; }
+  /// A processor that rests runs faster for a while than under lasting load, the more so the more it computes.
+  void warm() const {
+    for (double spent = 0; spent < warm_seconds * 1e3;) spent += milliseconds();
+  }
 };
 
 struct Ranking {
@@ -146,6 +151,7 @@ struct GroupRanking {
     prefer(plan.records[key], plan::unfused);
     try {
       auto other = candidate();
+      best->warm();
       const Comparison times =
           compare([&] { return best->milliseconds(); }, [&] { return other->milliseconds(); });
       steady = steady && times.steady;
@@ -187,6 +193,7 @@ plan::Record settle_branches(const plan::Plan& plan, ThreadPool& threads, std::u
     auto other = std::make_unique<CandidateProgram>(plan, threads, Branches::concurrent);
     if (other->streams->width() < 2) return record;
     other->streams->time(3);
+    program->warm();
     const Comparison times =
         compare([&] { return program->milliseconds(); }, [&] { return other->milliseconds(); });
     steady = times.steady;
