@@ -18,7 +18,7 @@ using backends::Reason;
 using ops::Instruction;
 
 constexpr int64_t strip = 512;     // elements a program works on at a time, so that its registers stay in L1
-constexpr int64_t short_row = 16;  // below this, rows are gathered into strips
+constexpr int64_t short_row = 16;  // below this, rows that are no lines are gathered into strips
 
 std::vector<Instruction> program_of(const Problem& problem) {
   return ops::parse_program(std::get<std::vector<std::string>>(problem.node->attributes.at("program")),
@@ -31,7 +31,7 @@ class ProgramStep : public backends::Step {
  public:
   explicit ProgramStep(const Problem& problem)
       : rows_(problem, problem.inputs.size()),
-        gathers_(!rows_.contiguous() || rows_.row_length() < short_row),
+        walk_(walk_of(rows_)),
         inputs_(problem.inputs.size()),
         program_(program_of(problem)),
         gives_bytes_(ops::gives_bytes(program_)),
@@ -44,7 +44,8 @@ class ProgramStep : public backends::Step {
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     auto* const own = reinterpret_cast<float*>(worker.workspace + static_cast<size_t>(worker.id) * worker_bytes());
-    if (gathers_) return run_gathered(inputs, outputs[0], own, worker);
+    if (walk_ == Walk::gathered) return run_gathered(inputs, outputs[0], own, worker);
+    if (walk_ == Walk::lines) return run_lines(inputs, outputs[0], own, worker);
     rows_.each(worker, [&](const int64_t* at, int64_t count) {
       for (int64_t begin = 0; begin < count; begin += strip) {
         Sources sources;
@@ -58,11 +59,42 @@ class ProgramStep : public backends::Step {
 
  private:
   using Sources = std::array<const std::byte*, Rows::most_operands>;
+  /// As they lie; several short ones side by side in a strip; element by element, where two axes hold few.
+  enum class Walk { rows, lines, gathered };
 
+  static Walk walk_of(const Rows& rows) {
+    if (rows.has_lines(strip)) return Walk::lines;
+    return rows.contiguous() && rows.row_length() >= short_row ? Walk::rows : Walk::gathered;
+  }
   static int64_t size_of_element(bool bytes) { return bytes ? 1 : sizeof(float); }
   /// Strips each worker holds: results of the program, then gathered inputs and the output.
-  size_t registers() const { return program_.size() + (gathers_ ? inputs_ + 1 : 0); }
+  size_t registers() const { return program_.size() + (walk_ != Walk::rows ? inputs_ + 1 : 0); }
   size_t worker_bytes() const { return set_apart(registers() * strip * sizeof(float)); }
+
+  void run_lines(std::byte* const* inputs, std::byte* y, float* own, const Worker& worker) const {
+    float* const copies = own + static_cast<int64_t>(program_.size()) * strip;
+    auto* const apart = reinterpret_cast<std::byte*>(copies + static_cast<int64_t>(inputs_) * strip);
+    const auto take = [&](const int64_t* at, int64_t lines) {
+      Sources sources;
+      for (size_t k = 0; k < inputs_; ++k) {
+        float* const to = copies + static_cast<int64_t>(k) * strip;
+        if (is_bytes_[k])
+          sources[k] = reinterpret_cast<const std::byte*>(rows_.beside(
+              k, reinterpret_cast<const uint8_t*>(inputs[k]) + at[k], lines, reinterpret_cast<uint8_t*>(to)));
+        else
+          sources[k] = reinterpret_cast<const std::byte*>(
+              rows_.beside(k, reinterpret_cast<const float*>(inputs[k]) + at[k], lines, to));
+      }
+      std::byte* const output = y + at[inputs_] * size_of_element(gives_bytes_);
+      std::byte* const result = rows_.is_beside() ? output : apart;
+      evaluate(sources, own, result, lines * rows_.row_length());
+      if (result != apart) return;
+      if (gives_bytes_)
+        rows_.store_apart(reinterpret_cast<const uint8_t*>(apart), lines, reinterpret_cast<uint8_t*>(output));
+      else rows_.store_apart(reinterpret_cast<const float*>(apart), lines, reinterpret_cast<float*>(output));
+    };
+    rows_.each_beside(worker, take, strip);
+  }
 
   void run_gathered(std::byte* const* inputs, std::byte* y, float* own, const Worker& worker) const {
     float* gathered = own + program_.size() * strip;
@@ -95,7 +127,7 @@ class ProgramStep : public backends::Step {
         if (from.reg < 0) return &from.number;
         const auto reg = static_cast<size_t>(from.reg);
         if (reg >= inputs_) return registers + static_cast<int64_t>(reg - inputs_) * strip;
-        stride = gathers_ ? 1 : rows_.step(reg);
+        stride = walk_ != Walk::rows ? 1 : rows_.step(reg);
         return reinterpret_cast<const float*>(sources[reg]);
       };
       int a_step;
@@ -124,7 +156,7 @@ class ProgramStep : public backends::Step {
   }
 
   Rows rows_;
-  bool gathers_;
+  Walk walk_;
   size_t inputs_;
   std::array<bool, Rows::most_operands> is_bytes_{};
   std::vector<Instruction> program_;

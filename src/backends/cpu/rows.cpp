@@ -45,10 +45,35 @@ bool Rows::contiguous() const {
 bool Rows::is_short() const {
   constexpr int64_t shortest = 33;
   const size_t last = dims_.rank() - 1;
-  return last > 0 && dims_[last] < shortest && strides_[count_][last] == 1 && strides_[count_][last - 1] == dims_[last];
+  return last > 0 && dims_[last] < shortest && is_beside();
 }
 
-const float* Rows::beside(size_t operand, const float* from, int64_t lines, float* to) const {
+bool Rows::is_beside() const {
+  const size_t last = dims_.rank() - 1;
+  return strides_[count_][last] == 1 && strides_[count_][last - 1] == dims_[last];
+}
+
+bool Rows::has_lines(int64_t most) const {
+  constexpr int64_t least = 64;
+  const size_t last = dims_.rank() - 1;
+  return last > 0 && 2 * dims_[last] <= most && dims_[last - 1] > 1 && dims_[last - 1] * dims_[last] >= least;
+}
+
+namespace {
+
+/// Lines of a few vectors: by pieces of known size, as a call of memmove() would take longer than they do.
+template <class T>
+void copy_line(const T* from, int64_t count, T* to) {
+  constexpr int64_t piece = 32 / sizeof(T);
+  int64_t at = 0;
+  for (; at + piece <= count; at += piece) std::copy_n(from + at, piece, to + at);
+  for (; at < count; ++at) to[at] = from[at];
+}
+
+}  // namespace
+
+template <class T>
+const T* Rows::beside(size_t operand, const T* from, int64_t lines, T* to) const {
   const size_t last = dims_.rank() - 1;
   const int64_t width = dims_[last], step = strides_[operand][last], pitch = strides_[operand][last - 1];
   if (step == 1 && pitch == width) return from;
@@ -61,10 +86,22 @@ const float* Rows::beside(size_t operand, const float* from, int64_t lines, floa
   }
   for (int64_t line = 0; line < lines; ++line) {
     if (step == 0) std::fill_n(to + line * width, width, from[line * pitch]);
+    else if (step == 1) copy_line(from + line * pitch, width, to + line * width);
     else
       for (int64_t at = 0; at < width; ++at) to[line * width + at] = from[line * pitch + at * step];
   }
   return to;
+}
+
+template <class T>
+void Rows::store_apart(const T* apart, int64_t lines, T* output) const {
+  const size_t last = dims_.rank() - 1;
+  const int64_t width = dims_[last], step = strides_[count_][last], pitch = strides_[count_][last - 1];
+  for (int64_t line = 0; line < lines; ++line) {
+    if (step == 1) copy_line(apart + line * width, width, output + line * pitch);
+    else
+      for (int64_t at = 0; at < width; ++at) output[line * pitch + at * step] = apart[line * width + at];
+  }
 }
 
 /// Calls f(offset, stride, done, count) for the pieces of rows that make up the elements asked for.
@@ -109,6 +146,10 @@ void Rows::scatter(const T* from, int64_t first, int64_t count, T* to) const {
   });
 }
 
+template const float* Rows::beside(size_t, const float*, int64_t, float*) const;
+template const uint8_t* Rows::beside(size_t, const uint8_t*, int64_t, uint8_t*) const;
+template void Rows::store_apart(const float*, int64_t, float*) const;
+template void Rows::store_apart(const uint8_t*, int64_t, uint8_t*) const;
 template void Rows::gather(size_t, const float*, int64_t, int64_t, float*) const;
 template void Rows::gather(size_t, const uint8_t*, int64_t, int64_t, uint8_t*) const;
 template void Rows::scatter(const float*, int64_t, int64_t, float*) const;

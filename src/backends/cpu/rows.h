@@ -30,11 +30,13 @@ class Rows {
   /// Whether the innermost axis is short, and the output lies side by side along the two innermost: then lines of these
   /// two are walked as one row.
   bool is_short() const;
-  /// Calls f(offsets, lines) for this worker's share of them, of at most `most_beside` elements.
+  /// Whether two lines or more of the innermost axis fit into `most` elements, and are more than a vector or two.
+  bool has_lines(int64_t most) const;
+  /// Calls f(offsets, lines) for this worker's share of them, of at most `most` elements.
   template <class F>
-  void each_beside(const Worker& worker, F f) const {
+  void each_beside(const Worker& worker, F f, int64_t most = most_beside) const {
     const size_t last = dims_.rank() - 1;
-    const int64_t lines = std::min(dims_[last - 1], most_beside / dims_[last]);
+    const int64_t lines = std::min(dims_[last - 1], most / dims_[last]);
     const int64_t pieces = (dims_[last - 1] + lines - 1) / lines;
     int64_t begin, end;
     worker.share(dims_.elements() / (dims_[last] * dims_[last - 1]) * pieces, begin, end);
@@ -45,7 +47,12 @@ class Rows {
     }
   }
   /// Those elements of an input, in `to` where they do not lie side by side.
-  const float* beside(size_t operand, const float* from, int64_t lines, float* to) const;
+  template <class T>
+  const T* beside(size_t operand, const T* from, int64_t lines, T* to) const;
+  /// Whether lines of the output lie side by side. Where they do not, store_apart() writes what is.
+  bool is_beside() const;
+  template <class T>
+  void store_apart(const T* apart, int64_t lines, T* output) const;
   static constexpr int64_t most_beside = 1024;
 
   /// Calls f(offsets, count) for this worker's rows: offsets of the operands' first elements, the output's last.
