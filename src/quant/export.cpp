@@ -119,8 +119,8 @@ void split_biases(ir::Graph& graph) {
 }  // namespace
 
 std::vector<std::string> passes_of_ours() {
-  return {"recognise_activations", "lower_einsum", "lower_attention", "lift_1d",         "turn_columns",
-          "lower_conv3d",          "layout_nhwc",  "fuse_epilogue",   "fuse_elementwise"};
+  return {"recognise_activations", "simplify_einsum", "lower_einsum", "lower_attention", "lift_1d",
+          "turn_columns",          "lower_conv3d",    "layout_nhwc",  "fuse_epilogue",   "fuse_elementwise"};
 }
 
 std::map<std::string, std::string> same_tensors(const ir::Graph& optimised, const ir::Graph& plain) {
