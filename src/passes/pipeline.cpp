@@ -62,6 +62,8 @@ const std::vector<Pass>& pipeline() {
       {"merge_branches", "adds convolutions of one input to one", merge_branches},
       {"fold_constants_again", "computes what the folds above made constant", constant_folding},
       {"cancel_transpose_reshape", "merges and drops transposes and reshapes", cancel_transpose_reshape},
+      {"lower_run_weights", "turns convolutions by weights that only a run knows into matrix multiplications",
+       lower_run_weights},
       // Windows over one or three axes become windows over two, which have the fast kernels.
       {"lift_1d", "turns windows over one axis into windows over two", lift_1d},
       {"turn_columns", "turns windows over images of one column into windows over one row", turn_columns},
