@@ -66,13 +66,17 @@ class ReduceStep : public backends::Step {
       for (size_t at = begin; at < end; ++at) total *= sizes[at];
       return total;
     };
-    for (size_t at = sizes.size(); at-- > 0;) {
-      if (!gone[at]) continue;
+    for (const size_t at : order_of(sizes, gone)) {
       Pass pass{product(0, at), sizes[at], product(at + 1, sizes.size()), before};
       if (pass.inner == 1 && pass.outer < 8 && pass.count >= 2 * piece && pass.count % 64 == 0) {
         // Few long rows: 64 parts of each are folded first.
         passes_.push_back({pass.outer * 64, pass.count / 64, 1, before});
         pass.count = 64;
+        pass.before = Before::none;
+      }
+      if (const int64_t lines = lines_together(pass); lines > 1) {
+        passes_.push_back({pass.outer, pass.count / lines, pass.inner * lines, before});
+        pass.count = lines;
         pass.before = Before::none;
       }
       passes_.push_back(pass);
@@ -98,6 +102,26 @@ class ReduceStep : public backends::Step {
   }
 
  private:
+  /// The last group first, but behind the others where it makes rows of a vector or two: these are added up as lines.
+  static std::vector<size_t> order_of(const std::vector<int64_t>& sizes, const std::vector<char>& gone) {
+    constexpr int64_t short_row = 64;
+    std::vector<size_t> order;
+    for (size_t at = sizes.size(); at-- > 0;)
+      if (gone[at]) order.push_back(at);
+    if (order.size() > 1 && order[0] + 1 == sizes.size() && sizes.back() < short_row)
+      std::rotate(order.begin(), order.begin() + 1, order.end());
+    return order;
+  }
+  /// How many neighbouring lines are folded as one, where they are short and many.
+  static int64_t lines_together(const Pass& pass) {
+    constexpr int64_t most = 64;
+    int64_t lines = 1;
+    while (pass.inner > 1 && lines < most && pass.inner * lines * 2 <= tile && pass.count % (2 * lines) == 0 &&
+           pass.count >= 8 * lines)
+      lines *= 2;
+    return lines;
+  }
+
   void fold_pass(const Pass& pass, const float* from, float* to, bool last, const Worker& worker) const {
     const int64_t width = std::clamp<int64_t>(pass.outer * pass.inner / 8 / 16 * 16, 16, tile),
                   tiles = (pass.inner + width - 1) / width;
