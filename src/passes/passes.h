@@ -36,6 +36,7 @@ bool recognise_lp_norm(ir::Graph& graph);
 bool recognise_rotary(ir::Graph& graph);
 bool cancel_transpose_reshape(ir::Graph& graph);
 bool cancel_apart(ir::Graph& graph);
+bool narrow_expands(ir::Graph& graph);
 bool simplify_einsum(ir::Graph& graph);
 bool lower_einsum(ir::Graph& graph);
 bool lower_fourier(ir::Graph& graph);
