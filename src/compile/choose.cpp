@@ -4,16 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
+#include "compile/bisection.h"
 #include "quant/structure.h"
 
 namespace tenon::compile {
 namespace {
 
-constexpr int most_scores = 7;                          // beside the one of floating point
-constexpr double least_saved = 0.1;                     // microseconds: less is not measured well; and bytes
-constexpr double least_share = 0.05, most_share = 0.7;  // of the sensitivity that was too much, to be tried next
+constexpr int most_scores = 7;       // beside the one of floating point
+constexpr double least_saved = 0.1;  // microseconds: less is not measured well; and bytes
 
 /// INT8 keeps a value to a part of the widest one's range, bf16 to a part of its own size: of layers tried alone,
 /// the squared error at the outputs is about this part of that in INT8.
@@ -70,15 +69,6 @@ std::vector<Group> by_cost(const Selection& selection, const LatencyCheck& check
   return order;
 }
 
-/// The groups that stay where so much sensitivity is allowed: those that save most for their sensitivity and still fit.
-std::vector<char> staying(const std::vector<Group>& order, double allowed) {
-  std::vector<char> stays(order.size());
-  double left = allowed;
-  for (size_t at = 0; at < order.size(); ++at)
-    if (order[at].sensitivity <= left) stays[at] = 1, left -= order[at].sensitivity;
-  return stays;
-}
-
 /// The anchors in bf16 where these groups stay.
 std::set<std::string> rounded_of(const std::vector<Group>& order, const std::vector<char>& stays) {
   std::set<std::string> names;
@@ -119,8 +109,7 @@ class Chooser {
     if (check.recipe.anchors.empty() && check.rounded.empty()) return true;
     const std::vector<std::string> floats = in_floats(selection_.graph, check.recipe);
     for (size_t at = 0; at < search_.points.size(); ++at)
-      if (search_.points[at].floats == floats && rounded_[at] == check.rounded)
-        return is_within(search_.points[at]);
+      if (search_.points[at].floats == floats && rounded_[at] == check.rounded) return is_within(search_.points[at]);
     const Score score = selection_.score(check.quantised);
     // Both plans ran in turn: their ratio is steadier than the times.
     const double ms = timed ? check.int8_us / check.float_us * real.milliseconds : 0;
@@ -139,7 +128,8 @@ class Chooser {
     return within;
   }
 
-  bool may_go_on() const { return search_.points.size() - floats_at_ <= most_scores; }
+  /// How many scores may follow.
+  int scores_left() const { return most_scores + 1 - static_cast<int>(search_.points.size() - floats_at_); }
 
   std::optional<LatencyCheck> finish() {
     const plan::SearchPoint& floats = search_.points[floats_at_];
@@ -214,31 +204,20 @@ std::optional<LatencyCheck> choose(const Selection& selection, plan::Search& sea
   const quant::Recipe faster = all.recipe;
   const std::map<std::string, double> saved = all.saved;
   if (chooser.is_enough(std::move(all))) return chooser.finish();
-  // With `low` allowed the drop is within the limit, or INT8 does not pay; with `high` it is not.
-  double low = 0, high = 0;
-  for (const Group& group : order) high += group.sensitivity;
-  std::vector<char> within(order.size()), beyond(order.size(), 1);
-  constexpr int most_steps = 60;  // many find nothing new
-  constexpr double far = 4;       // apart
-  for (int step = 0; step < most_steps && within != beyond && chooser.may_go_on(); ++step) {
-    const double drop = search.points.back().drop;
-    double allowed = (low + high) / 2;
-    // Boxes and classes change by how far values move, which sensitivity is the square of.
-    if (low == 0) allowed = high * std::clamp(std::pow(selection.limit / drop, 2), least_share, most_share);
-    else if (high > far * low) allowed = std::sqrt(low * high);
-    const std::vector<char> stays = staying(order, allowed);
-    bool enough = stays == within;
-    if (!enough && stays != beyond) {
-      std::map<std::string, std::string> out;
-      for (size_t at = 0; at < order.size(); ++at)
-        for (const std::string& anchor : order[at].anchors)
-          if (!stays[at] && !order[at].rounded)
-            out[anchor] = too_costly(selection.objective, saved, anchor);
-      enough =
-          chooser.is_enough(selection.make(quant::without(selection.graph, faster, out), rounded_of(order, stays)));
-    }
-    (enough ? low : high) = allowed;
-    (enough ? within : beyond) = stays;
+  std::vector<double> sensitivities;
+  for (const Group& group : order) sensitivities.push_back(group.sensitivity);
+  Bisection bisection(std::move(sensitivities));
+  while (chooser.scores_left() > 0) {
+    const double limit_by_drop = selection.limit / search.points.back().drop;
+    if (selection.expects) selection.expects(bisection.expected(chooser.scores_left(), limit_by_drop));
+    const std::optional<std::vector<char>> stays = bisection.next(limit_by_drop);
+    if (!stays) break;
+    std::map<std::string, std::string> out;
+    for (size_t at = 0; at < order.size(); ++at)
+      for (const std::string& anchor : order[at].anchors)
+        if (!(*stays)[at] && !order[at].rounded) out[anchor] = too_costly(selection.objective, saved, anchor);
+    bisection.tell(
+        chooser.is_enough(selection.make(quant::without(selection.graph, faster, out), rounded_of(order, *stays))));
   }
   return chooser.finish();
 }

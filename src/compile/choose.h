@@ -12,9 +12,9 @@ namespace tenon::compile {
 
 /// What a search for the best engine within a drop works with.
 struct Selection {
-  const ir::Graph& graph;  ///< the optimised graph
-  const quant::Recipe& recipe;    ///< with everything in INT8 that may be
-  double limit;            ///< points that may be lost
+  const ir::Graph& graph;       ///< the optimised graph
+  const quant::Recipe& recipe;  ///< with everything in INT8 that may be
+  double limit;                 ///< points that may be lost
   Objective objective;
   /// The plan of a recipe of this graph, with these anchors in bf16 where they are not in INT8; times of 0 where
   /// nothing is measured.
@@ -23,6 +23,8 @@ struct Selection {
   /// Microseconds that anchors save in bf16; none: they may not be in it. Where they may, a LatencyCheck's float_us is
   /// of the search's first point.
   std::map<std::string, double> rounding = {};
+  /// Told how many calls of `make` are likely still to come, before each but the first; may be empty.
+  std::function<void(double calls)> expects = {};
 };
 
 /// The best plan found that is better than the floating point one and loses no more than the limit; nothing where there

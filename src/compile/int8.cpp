@@ -167,7 +167,7 @@ class Int8Build {
           score.distance != least.distance ? score.distance < least.distance : score.drop < least.drop;
       if (is_fine == was_fine ? is_nearer : is_fine) best = scores.size() - 1;
     }
-    pace_.searches(is_enough(scores[best]), 0);
+    pace_.searches(is_enough(scores[best]));
     scaled_ = fmt::format("; scales are {}: all in INT8 they lose {:.2f}", all[best].what, scores[best].drop);
     for (size_t at = 0; at < all.size(); ++at)
       if (at != best) scaled_ += fmt::format(", those {} {:.2f}", all[at].what, scores[at].drop);
@@ -219,14 +219,11 @@ class Int8Build {
       ++rounds_;
       return trial(how, rounded);
     };
-    const auto score = [&](const plan::Plan& one) {
-      const Score found = judged_score(one);
-      if (rounds_ == 1) first_is_enough_ = is_enough(found);
-      pace_.searches(first_is_enough_, rounds_);
-      return found;
-    };
+    const auto score = [&](const plan::Plan& one) { return judged_score(one); };
+    const auto expects = [&](double rounds) { pace_.searches(rounds_, rounds); };
     std::optional<LatencyCheck> best =
-        choose({base_.graph, recipe_, search_.limit, options_.objective, try_out, score, rounding_}, search_);
+        choose({base_.graph, recipe_, search_.limit, options_.objective, try_out, score, rounding_, expects}, search_);
+    pace_.searches(rounds_, 0);
     if (best && !best->recipe.anchors.empty()) search_.why += scaled_;
     exact_.evidence = floats_.evidence;
     plan::Plan result = std::move(best ? best->quantised : search_.points[0].chosen ? exact_ : floats_);
@@ -266,8 +263,7 @@ class Int8Build {
   quant::Recipe recipe_;
   plan::Search search_;
   Int8Pace pace_{task_.pace};
-  int rounds_ = 0;  // of the search
-  bool first_is_enough_ = false;
+  int rounds_ = 0;      // of the search
   std::string scaled_;  // how scales were chosen, behind `why`; "" where there was nothing to choose
 };
 

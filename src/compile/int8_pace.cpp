@@ -7,11 +7,12 @@
 namespace tenon::compile {
 namespace {
 
-constexpr double usual_engines = 4, engine_of_first = 0.25, round_of_first = 0.7, round_of_score = 1.3,
-                 round_of_tune = 3;
+constexpr double usual_engines = 4, engine_of_first = 0.25, round_of_first = 0.7, round_of_tune = 3;
+constexpr double round_of_sample = 180;  // as long as judging so many, as layers are timed so often, in several turns
+constexpr double perhaps_rounds = 1.5;   // while it is not known whether the first is enough
 constexpr double passes_of_reference = 4, seconds_of_pass = 0.015;  // a sample, with its image
-constexpr double samples_of_trial = 3.3, samples_of_layer = 1.2;    // as long as calibrating so many
-constexpr double trials_of_group = 3;                               // of ranges, where channels may have factors
+constexpr double samples_of_trial = 3.3, samples_of_layer = 1.1;    // as long as calibrating so many
+constexpr double calibrating_of_reference = 2.5;                    // all samples
 
 }  // namespace
 
@@ -20,9 +21,9 @@ void Int8Pace::expect(const Task& task) {
   compiles_ = task.compiles, groups_ = task.groups;
   if (judged_) {
     pace_.expect_seconds(reference, 1, passes_of_reference * seconds_of_pass * samples_);
-    pace_.expect("calibrate", samples_, 1.5 / samples_, reference);
+    pace_.expect("calibrate", samples_, calibrating_of_reference / samples_, reference);
   } else {
-    pace_.expect_seconds("calibrate", samples_, 1.5 * passes_of_reference * seconds_of_pass);
+    pace_.expect_seconds("calibrate", samples_, calibrating_of_reference * passes_of_reference * seconds_of_pass);
   }
   const double trials =
       factor_trials + trials_of_group * range_trial * task.groups + (task.judged ? usual_drafts * draft_trials : 0);
@@ -34,12 +35,12 @@ void Int8Pace::expect(const Task& task) {
     pace_.expect(engine, usual_engines - 1, engine_of_first, first_engine);
   }
   if (judged_) expect_scores(1 + (compares_ ? usual_engines : 0));
-  expect_rounds(1);
+  expect_rounds(judged_ ? perhaps_rounds : 1);
 }
 
-void Int8Pace::expect_rounds(int rounds) {
+void Int8Pace::expect_rounds(double rounds) {
   if (compares_ && compiles_) pace_.expect(round, rounds, round_of_first, first_engine);
-  else if (judged_) pace_.expect(round, rounds, round_of_score, scoring);
+  else if (judged_) pace_.expect(round, rounds, round_of_sample / samples_, scoring);
   else pace_.expect(round, rounds, round_of_tune, "tune");
 }
 
@@ -65,16 +66,18 @@ void Int8Pace::scaled() {
   pace_.skip(first_engine), pace_.skip(engine);
   if (pace_.spent(first_engine) > 0) return;
   compares_ = false;  // a cache knew the scales
-  expect_rounds(1);
+  expect_rounds(judged_ ? perhaps_rounds : 1);
 }
 
-void Int8Pace::searches(bool enough, int done) {
+void Int8Pace::searches(bool enough) {
   // Where the first is not enough, rounds halve what may be in INT8 as long as there is something to halve.
-  constexpr int most = 7;
-  const int halvings = 1 + static_cast<int>(std::ceil(std::log2(std::max(1.0, groups_))));
-  const int rounds = enough ? std::max(1, done) : std::max(done, std::min(most, std::max(halvings, done + 1)));
-  expect_rounds(rounds);
-  expect_scores(rounds - done);
+  constexpr double most = 6;
+  searches(0, enough ? 1 : std::min(most, 1 + std::ceil(std::log2(std::max(1.0, groups_)))));
+}
+
+void Int8Pace::searches(int done, double more) {
+  expect_rounds(done + more);
+  expect_scores(more);
 }
 
 }  // namespace tenon::compile

@@ -27,15 +27,16 @@ class Int8Pace {
   void compares(size_t engines);
   /// Scales are known, and so may be what all in INT8 loses, too much or not.
   void scaled();
-  /// `done` rounds of the search were judged; `enough`: the first is within the limit, which ends it, or may be. To be
-  /// told of each round: one that goes on behind the usual number has one more at least.
-  void searches(bool enough, int done);
+  /// Whether all in INT8 loses little enough, as the scales' engines tell, so that the first round ends the search.
+  void searches(bool enough);
+  /// `done` rounds of the search were judged, and so many more are likely.
+  void searches(int done, double more);
   /// An engine was judged.
   void scored() { ++scored_; }
 
  private:
   void expect_scores(double more);
-  void expect_rounds(int rounds);
+  void expect_rounds(double rounds);
 
   Pace& pace_;
   bool judged_ = false, compares_ = false;  // engines, for their scales
@@ -45,9 +46,11 @@ class Int8Pace {
 };
 
 /// Trials of a recipe on all probes, with its weights, that "choose ranges" takes: for factors of channels, for each
-/// recipe that is drafted, and for another range of one group on a few probes.
-constexpr double factor_trials = 3, draft_trials = 3, range_trial = 0.1;
+/// recipe that is drafted, and for another range of one group on a few probes. Factors are three trials, each with the
+/// making of them, and the first of all with what others need.
+constexpr double factor_trials = 4.5, draft_trials = 3, range_trial = 0.25;
 constexpr double usual_drafts = 5;
+constexpr double trials_of_group = 0.4;  ///< of other ranges, where channels may have factors
 /// What comes behind the groups in "measure layers", in groups.
 constexpr double placing_groups = 16;
 

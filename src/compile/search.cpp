@@ -5,6 +5,7 @@
 #include <tenon/error.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -137,16 +138,19 @@ Values widest_ranges(const CalibrationContext& context, const quant::Structure& 
 }
 
 double choosing_trials(const CalibrationContext& context, const quant::Structure& structure) {
-  constexpr double usual_choices = 3;  // beside the first
-  const double free = structure.groups - static_cast<double>(context.equalised.quantisers.size());
-  return factor_trials + usual_choices * range_trial * free + trials_of_drafts(context);
+  constexpr double usual_choices = 2;  // beside the first, of a group without factors
+  const auto equal = static_cast<double>(context.equalised.quantisers.size());
+  const double choices = equal == 0 ? trials_of_group * structure.groups : usual_choices * (structure.groups - equal);
+  return factor_trials + range_trial * choices + trials_of_drafts(context);
 }
 
 quant::Equalised choose_factors(const CalibrationContext& context, const quant::Structure& structure) {
   quant::Equalised best;
   double least = INFINITY, done = 0;
-  for (const double caution : {0., 4., 1.}) {
-    context.report("choose ranges", done++ / choosing_trials(context, structure));
+  constexpr std::array cautions{0., 4., 1.};
+  for (const double caution : cautions) {
+    context.report("choose ranges", done / choosing_trials(context, structure));
+    done += factor_trials / cautions.size();
     CalibrationContext trial = context;
     if (caution > 0) trial.equalised = quant::equalise(context.graph, structure, context.seen, caution);
     const double error = trial.error(make_recipe(trial, structure, widest_ranges(trial, structure)));

@@ -198,7 +198,7 @@ struct Replay {
       if (what == "referenced") watch.pace.skip("tune"), pace.referenced(first);
       if (what == "engines") pace.compares(static_cast<size_t>(first));
       if (what == "scaled") pace.scaled();
-      if (what == "searches") pace.searches(first != 0, static_cast<int>(second));
+      if (what == "searches") second == 0 ? pace.searches(first != 0) : pace.searches(static_cast<int>(second), 0);
     }
   }
 };
@@ -216,23 +216,29 @@ TEST(Pace, OfRecordedBuildsIsAboutRightAfterAFifth) {
   }
 }
 
-TEST(Pace, OfASearchCountsARoundMoreWhileItGoesOn) {
+TEST(Pace, OfASearchIsThatOfTheRoundsItExpects) {
   Watch watch;
   Int8Pace pace(watch.pace);
-  pace.expect({.judged = true, .chosen = false, .reconstructs = false, .groups = 8, .samples = 1});
+  pace.expect({.judged = true, .chosen = false, .reconstructs = false, .groups = 64, .samples = 10});
   for (const char* part : {"calibrate", "choose ranges", "measure layers", Int8Pace::reference}) watch.pace.skip(part);
-  for (int done = 1; done <= 7; ++done) {
+  const auto round = [&] {
     {
       const Pace::Scope scope(watch.pace, Int8Pace::round, 1);
       watch.now += 10;
     }
-    {
-      const Pace::Scope scope(watch.pace, Int8Pace::scoring, 1);
-      watch.now += 2, pace.scored();
-    }
-    pace.searches(false, done);
-    EXPECT_NEAR(watch.pace.left(), done < 4 ? (4 - done) * 12 : done < 7 ? 12 : 0, 1e-9) << done;
-  }
+    const Pace::Scope scope(watch.pace, Int8Pace::scoring, 1);
+    watch.now += 2, pace.scored();
+  };
+  round();
+  pace.searches(1, 0);
+  EXPECT_DOUBLE_EQ(watch.pace.left(), 0) << "the first was enough";
+  pace.searches(false);
+  EXPECT_DOUBLE_EQ(watch.pace.left(), 5 * 10 + 6 * 2) << "as usual, where it will not be";
+  pace.searches(1, 2.5);
+  EXPECT_DOUBLE_EQ(watch.pace.left(), 2.5 * 12);
+  round();
+  pace.searches(2, 0.5);
+  EXPECT_DOUBLE_EQ(watch.pace.left(), 6);
 }
 
 TEST(Pace, WhatTakesLongerThanOthersSaysSoOfThoseBehindIt) {
