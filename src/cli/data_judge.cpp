@@ -127,13 +127,12 @@ class DataJudge : public Judge {
 
  private:
   /// What an engine gives for all samples; which parts are used depends on the metric.
-  struct Answers {
+  struct Answers : Kept {
     std::vector<std::vector<metrics::Found>> boxes;  // the reference's
-    metrics::Shift shift, divergence;                // of boxes' scores, margins or masks; of distributions
     std::vector<int> classes;
     std::vector<std::vector<float>> logits;  // the reference's
     metrics::Agreement agreement;
-    metrics::Share share, votes_lost;
+    metrics::Share votes_lost;
     std::optional<metrics::AveragePrecision> precision;
   };
 
@@ -149,7 +148,7 @@ class DataJudge : public Judge {
   double drop_of(Answers& answers, std::span<const uint32_t> weights) {
     if (answers.precision) return points * (reference_.precision->value(weights) - answers.precision->value(weights));
     if (labels_) return points * (reference_.share.value(weights) - answers.share.value(weights));
-    return points * (1 - (classes_ > 0 ? answers.agreement.value(weights) : answers.share.value(weights)));
+    return points * (classes_ > 0 ? 1 - answers.agreement.value(weights) : answers.lost(weights));
   }
 
   double judge_reference(const Engine& engine) {
@@ -191,7 +190,7 @@ class DataJudge : public Judge {
     limit_.text = fmt::format("{} changes fp32's own answers by {:.2f}", limit_.jitter.change, change);
     if (measure.times != 1) limit_.text += fmt::format("; INT8 may change {:g} times that", measure.times);
     if (limit_.points < allowed) limit_.text += fmt::format(", but never more than {:g}", measure.most);
-    if (limit_.points == measure.least) limit_.text += fmt::format("; {:g} may always be lost", measure.least);
+    else if (limit_.points == measure.least) limit_.text += fmt::format("; {:g} may always be lost", measure.least);
   }
 
   /// Changes of both signs are noise, as nature's are; changes of one sign are not.
@@ -348,7 +347,7 @@ class DataJudge : public Judge {
       answers.divergence.add(metrics::divergence(exact, logits));
       if (!votes_.empty()) answers.votes_lost.add(votes_.lost(index, wanted, best), 1);
     } else if (exact) {
-      add_kept(kind_, *exact, outputs, row, answers.share, answers.divergence, answers.shift);
+      add_kept(kind_, *exact, outputs, row, answers);
     }
   }
 

@@ -6,6 +6,7 @@
 
 #include "metrics/outputs.h"
 #include "metrics/peaks.h"
+#include "metrics/reading.h"
 
 namespace tenon::cli {
 namespace {
@@ -204,14 +205,23 @@ double tokens_kept(const Tensor& exact, const Tensor& other, int64_t row, metric
 }
 
 /// A sequence's classes that are left by as few edits as make it of the other, and how many there were. Blanks are none
-/// of the text, which is what counts.
-void add_sequence(const Tensor& exact, const Tensor& other, int64_t row, metrics::Share& share) {
+/// of the text, which is what counts, and where there are any, edits count by how sure the exact engine is of its own.
+void add_sequence(const Tensor& exact, const Tensor& other, int64_t row, Kept& sum) {
   const int64_t classes = exact.dims()[2], blank = metrics::blank_of(row_of(exact, row), classes);
   std::vector<int64_t> wanted = metrics::best_in_turn(row_of(exact, row), classes);
   std::vector<int64_t> got = metrics::best_in_turn(row_of(other, row), classes);
   std::erase(wanted, blank), std::erase(got, blank);
-  const int64_t length = std::max(std::ssize(wanted), std::ssize(got));
-  share.add(static_cast<double>(length - metrics::edits(wanted, got)), static_cast<double>(length));
+  const auto length = static_cast<double>(std::max(std::ssize(wanted), std::ssize(got)));
+  double lost = 0;
+  if (blank < 0) {
+    lost = static_cast<double>(metrics::edits(wanted, got));
+  } else {
+    const metrics::Reading own(row_of(exact, row), classes, blank), others(row_of(other, row), classes, blank);
+    lost = own.lost(wanted, got);
+    const auto sample = static_cast<size_t>(sum.share.images());
+    for (const auto& [before, after] : own.margins(others)) sum.characters.add(sample, before, after);
+  }
+  sum.share.add(length - lost, length);
 }
 
 Tensor by_sample(const Tensor& output, int64_t batch) {
@@ -312,7 +322,7 @@ Measure measure_of(OutputKind kind) {
     case OutputKind::image: return {1, 0.03, 0.05, 0};
     case OutputKind::mask: return {2, 3, 5, 0.02};
     case OutputKind::class_map: return {1.5, 0.5, 1, 0};
-    case OutputKind::sequence: return {1, 0.25, 0.6, 0};
+    case OutputKind::sequence: return {1, 0.5, 0.5, 0};
     case OutputKind::labels: return {1.5, 0.75, 4, 0.05};
     case OutputKind::tokens: return {1, 1, 1, 0};
     case OutputKind::embedding: return {1, 0.1, 1, 0};
@@ -324,7 +334,7 @@ Measure measure_of(OutputKind kind) {
 }
 
 void add_kept(OutputKind kind, const std::vector<Tensor>& exact, const std::vector<Tensor>& other, int64_t row,
-              metrics::Share& share, metrics::Shift& divergence, metrics::Shift& growth) {
+              Kept& sum) {
   double kept = 0;
   int64_t counted = 0;
   for (size_t at = 0; at < exact.size(); ++at) {
@@ -335,28 +345,28 @@ void add_kept(OutputKind kind, const std::vector<Tensor>& exact, const std::vect
       ++counted;  // nothing of it is left
       continue;
     }
-    if (kind == OutputKind::sequence) return add_sequence(one, other[at], row, share);
+    if (kind == OutputKind::sequence) return add_sequence(one, other[at], row, sum);
     if (kind == OutputKind::mask || kind == OutputKind::labels) {
       const metrics::Overlap counts = metrics::overlap(row_of(one, row), row_of(other[at], row), likely);
       const bool is_mask = kind == OutputKind::mask;
       kept += static_cast<double>(is_mask ? counts.both : 2 * counts.both);
       counted += is_mask ? counts.either() : counts.first + counts.second;
       if (counts.either() > 0)
-        growth.add(static_cast<double>(counts.second - counts.first) / static_cast<double>(counts.either()));
+        sum.shift.add(static_cast<double>(counts.second - counts.first) / static_cast<double>(counts.either()));
       continue;
     }
     if (kind == OutputKind::class_map) kept += map_kept(one, other[at], row);
     else if (!is_float(one)) continue;
     else if (kind == OutputKind::points) kept += points_kept(one, other[at], row);
     else if (kind == OutputKind::tokens && at > 0) break;  // states of the next run
-    else if (kind == OutputKind::tokens) kept += tokens_kept(one, other[at], row, divergence);
+    else if (kind == OutputKind::tokens) kept += tokens_kept(one, other[at], row, sum.divergence);
     else if (kind == OutputKind::embedding) kept += metrics::cosine(row_of(one, row), row_of(other[at], row));
     else if (kind == OutputKind::coordinates)  // the error itself, not its square
       kept += 1 - std::sqrt(1 - signal_kept(row_of(one, row), row_of(other[at], row)));
     else kept += signal_kept(row_of(one, row), row_of(other[at], row));
     ++counted;
   }
-  share.add(kept, static_cast<double>(counted));
+  sum.share.add(kept, static_cast<double>(counted));
 }
 
 }  // namespace tenon::cli

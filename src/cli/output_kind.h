@@ -2,10 +2,12 @@
 #pragma once
 #include <tenon/tensor.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "metrics/agreement.h"
 #include "metrics/bootstrap.h"
 #include "metrics/shift.h"
 
@@ -55,9 +57,22 @@ Measure measure_of(OutputKind kind);
 /// costs a small model, and what INT8 weights do to it by themselves.
 constexpr double most_divergence = 0.01;
 
-/// What is left of sample `row` of floating point's outputs, as a share; for tokens also how the distributions
-/// diverge, and for masks how far they grow.
+/// What is left of samples of floating point's outputs.
+struct Kept {
+  metrics::Share share;
+  metrics::Shift divergence;          ///< of the distributions of tokens, or of classes
+  metrics::Shift shift;               ///< of boxes' scores, of margins, or of the areas of masks
+  metrics::SureAgreement characters;  ///< of sequences
+
+  /// The share that is lost, with sample p counted weights[p] times: of characters those that are, or that are
+  /// expected to be, whichever is more.
+  double lost(std::span<const uint32_t> weights) {
+    return std::max(1 - share.value(weights), characters.lost(weights));
+  }
+};
+
+/// Adds sample `row`.
 void add_kept(OutputKind kind, const std::vector<Tensor>& exact, const std::vector<Tensor>& other, int64_t row,
-              metrics::Share& share, metrics::Shift& divergence, metrics::Shift& growth);
+              Kept& sum);
 
 }  // namespace tenon::cli

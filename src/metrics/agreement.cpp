@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 namespace tenon::metrics {
@@ -46,6 +47,28 @@ double Agreement::value(std::span<const uint32_t> weights) const {
     if (end != changes.begin()) lost += (weights.empty() ? 1 : weights[at]) * std::prev(end)->second;
   }
   return 1 - lost / (all * all);
+}
+
+void SureAgreement::add(size_t sample, double exact, double other) {
+  margins_.push_back({sample, exact});
+  changes_.push_back({sample, other - exact});
+  sorted_ = false;
+}
+
+double SureAgreement::lost(std::span<const uint32_t> weights) {
+  if (!sorted_) {
+    std::ranges::sort(margins_, std::greater(), &One::number);
+    std::ranges::sort(changes_, std::less(), &One::number);
+    sorted_ = true;
+  }
+  const auto weight = [&](const One& one) { return weights.empty() ? 1.0 : weights[one.sample]; };
+  double all = 0, losing = 0, lost = 0;
+  for (size_t at = 0, end = 0; at < margins_.size(); ++at) {
+    for (; end < changes_.size() && changes_[end].number < -margins_[at].number; ++end) losing += weight(changes_[end]);
+    lost += weight(margins_[at]) * std::tanh(margins_[at].number / 2) * losing;
+    all += weight(margins_[at]);
+  }
+  return all == 0 ? 0 : lost / (all * all);
 }
 
 double Votes::lost(size_t image, int from, int to) const {

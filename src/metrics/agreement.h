@@ -27,6 +27,25 @@ class Agreement {
   std::vector<double> margins_, changes_;
 };
 
+/// The share of characters that are expected to be lost, of several samples. As with Agreement any margin may meet any
+/// change, but each counts by how sure the exact engine is of it: by the difference of its two likelihoods as a part of
+/// their sum. What is as likely as something else is no loss, whichever an engine takes.
+class SureAgreement {
+ public:
+  /// A character of a sample, by its margins.
+  void add(size_t sample, double exact, double other);
+  /// 0..1, with sample p counted weights[p] times; each once where there are no weights. 0 without characters.
+  double lost(std::span<const uint32_t> weights = {});
+
+ private:
+  struct One {
+    size_t sample;
+    double number;  // a margin, or a change of one
+  };
+  std::vector<One> margins_, changes_;
+  bool sorted_ = true;
+};
+
 /// Classes that the exact engine gives slightly moved copies of images. They stand in for labels: what is beside one
 /// class and another has copies on both sides, so that a change of class for the worse loses votes, and one for the
 /// better wins some.

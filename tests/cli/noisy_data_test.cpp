@@ -174,10 +174,9 @@ TEST(output_kind, sees_images) {
 
 TEST(output_kind, counts_how_near_key_points_stay) {
   const auto kept = [](const Tensor& exact, const Tensor& other) {
-    metrics::Share share;
-    metrics::Shift divergence, growth;
-    add_kept(OutputKind::points, {exact}, {other}, 0, share, divergence, growth);
-    return share.value();
+    Kept sum;
+    add_kept(OutputKind::points, {exact}, {other}, 0, sum);
+    return sum.share.value();
   };
   const Tensor exact = of({1, 5, 16, 16}, [](int64_t at) { return spot(at / 256, at % 256, 1); });
   Tensor other = exact.copy();
@@ -248,10 +247,9 @@ TEST(output_kind, has_samples_in_front_where_a_network_has_time_there) {
 
 TEST(output_kind, counts_what_is_left_of_a_sample) {
   const auto kept = [](OutputKind kind, const Tensor& exact, const Tensor& other) {
-    metrics::Share share;
-    metrics::Shift divergence, growth;
-    add_kept(kind, {exact}, {other}, 1, share, divergence, growth);
-    return std::pair(share.value(), divergence.mean());
+    Kept sum;
+    add_kept(kind, {exact}, {other}, 1, sum);
+    return std::pair(sum.share.value(), sum.divergence.mean());
   };
   // The second sample is the one that counts: of its four positions one has another class.
   Tensor exact = of({2, 4, 2, 2}, [](int64_t at) { return at / 4 % 4 == at % 4 ? 5.f : -5.f; }), other = exact.copy();
@@ -265,17 +263,16 @@ TEST(output_kind, counts_what_is_left_of_a_sample) {
   // Blanks between characters are none of them: "bc" for "bcb" is one edit of three.
   const Tensor text = of({2, 6, 3}, [](int64_t at) { return at % 3 == "010201"[at / 3 % 6] - '0'; });
   const Tensor shorter = of({2, 6, 3}, [](int64_t at) { return at % 3 == "011200"[at / 3 % 6] - '0'; });
-  EXPECT_DOUBLE_EQ(kept(OutputKind::sequence, text, shorter).first, 2. / 3);
-  EXPECT_DOUBLE_EQ(kept(OutputKind::sequence, shorter, text).first, 2. / 3);
+  EXPECT_NEAR(kept(OutputKind::sequence, text, shorter).first, 2. / 3, 1e-6);
+  EXPECT_NEAR(kept(OutputKind::sequence, shorter, text).first, 2. / 3, 1e-6);
   // Three of the mask's four places are left.
   const Tensor mask = of({2, 8, 8}, [](int64_t at) { return at % 64 < 4 ? 0.9f : 0.1f; });
   Tensor less = mask.copy();
   less.data<float>()[64] = 0.4f;
   EXPECT_DOUBLE_EQ(kept(OutputKind::mask, mask, less).first, 0.75);
-  metrics::Share share;
-  metrics::Shift divergence, growth;
-  add_kept(OutputKind::mask, {mask}, {less}, 1, share, divergence, growth);
-  EXPECT_DOUBLE_EQ(growth.mean(), -0.25);
+  Kept sum;
+  add_kept(OutputKind::mask, {mask}, {less}, 1, sum);
+  EXPECT_DOUBLE_EQ(sum.shift.mean(), -0.25);
   Tensor classes(DType::i64, {2, 4}), others(DType::i64, {2, 4}), fewer(DType::i64, {1, 4});
   for (int64_t at = 0; at < 8; ++at) classes.data<int64_t>()[at] = others.data<int64_t>()[at] = at;
   others.data<int64_t>()[5] = 9;
@@ -290,9 +287,9 @@ TEST(output_kind, counts_what_is_left_of_a_sample) {
   const auto steps = [](const std::vector<int64_t>& best) {
     return of({2, 3, 4}, [&](int64_t at) { return at >= 12 && best[at / 4 - 3] == at % 4 ? 1.f : 0.f; });
   };
-  EXPECT_DOUBLE_EQ(kept(OutputKind::sequence, steps({0, 1, 2}), steps({0, 2, 2})).first, 0.5);
+  EXPECT_NEAR(kept(OutputKind::sequence, steps({0, 1, 2}), steps({0, 2, 2})).first, 0.5, 1e-6);
   EXPECT_DOUBLE_EQ(kept(OutputKind::sequence, steps({1, 1, 2}), steps({1, 2, 2})).first, 1);
-  EXPECT_DOUBLE_EQ(kept(OutputKind::sequence, steps({0, 0, 0}), steps({1, 2, 3})).first, 0);
+  EXPECT_NEAR(kept(OutputKind::sequence, steps({0, 0, 0}), steps({1, 2, 3})).first, 0, 1e-6);
   Tensor longer = exact.copy();
   for (int64_t at = 0; at < longer.elements(); ++at) longer.data<float>()[at] *= 3;
   EXPECT_DOUBLE_EQ(kept(OutputKind::embedding, exact, longer).first, 1);
@@ -300,6 +297,25 @@ TEST(output_kind, counts_what_is_left_of_a_sample) {
   for (int64_t at = 0; at < longer.elements(); ++at) longer.data<float>()[at] = exact.data<float>()[at] * 1.1f;
   EXPECT_GT(kept(OutputKind::signal, exact, longer).first, 0.98);
   EXPECT_NEAR(kept(OutputKind::coordinates, exact, longer).first, 0.88, 0.03);  // deviations count, not squares
+}
+
+TEST(output_kind, counts_characters_by_how_sure_floating_point_is) {
+  // A sure character, a blank, and one that is as likely as another; INT8 takes the other.
+  const std::vector<float> exact{0, 1, 0, 1, 0, 0, 0.02f, 0.5f, 0.48f}, doubtful{0, 1, 0, 1, 0, 0, 0.02f, 0.4f, 0.58f},
+      wrong{0, 0, 1, 1, 0, 0, 0.02f, 0.5f, 0.48f};
+  const auto lost = [](const std::vector<float>& one, const std::vector<float>& other) {
+    const auto tensor = [](const std::vector<float>& numbers) {
+      return of({1, 3, 3}, [&](int64_t at) { return numbers[static_cast<size_t>(at)]; });
+    };
+    Kept sum;
+    add_kept(OutputKind::sequence, {tensor(one)}, {tensor(other)}, 0, sum);
+    return sum.lost({});
+  };
+  EXPECT_EQ(lost(exact, exact), 0);
+  EXPECT_NEAR(lost(exact, doubtful), 0.5 * 0.02 / 0.98, 1e-6);
+  EXPECT_GT(lost(exact, wrong), 0.49);
+  // The change of the first would lose the second as well, and half of all changes are like it.
+  EXPECT_NEAR(lost(doubtful, {0, 0.6f, 0.4f, 1, 0, 0, 0.02f, 0.4f, 0.58f}), 0.25 * 0.18 / 0.98, 1e-6);
 }
 
 }  // namespace

@@ -60,5 +60,18 @@ TEST(agreement, sees_with_few_images_what_many_lose) {
   EXPECT_NEAR(1 - few.value(), deviation / std::sqrt(turn), 0.01);
 }
 
+TEST(SureAgreement, counts_by_how_sure_the_exact_engine_is) {
+  SureAgreement all;
+  EXPECT_EQ(all.lost(), 0);
+  // Changes of -3 and 0: the first loses both, the second none.
+  all.add(0, 2, -1), all.add(1, 0.5, 0.5);
+  EXPECT_NEAR(all.lost(), (std::tanh(1) + std::tanh(0.25)) / 4, 1e-12);
+  EXPECT_NEAR(all.lost({{1, 0}}), std::tanh(1), 1e-12);
+  EXPECT_NEAR(all.lost({{0, 2}}), 0, 1e-12);
+  EXPECT_NEAR(all.lost({{2, 1}}), (2 * std::tanh(1) + std::tanh(0.25)) * 2 / 9, 1e-12);
+  all.add(1, 9, 5);  // no other change loses this one, and its own loses both others
+  EXPECT_NEAR(all.lost(), (2 * std::tanh(1) + 2 * std::tanh(0.25)) / 9, 1e-12);
+}
+
 }  // namespace
 }  // namespace tenon::metrics
