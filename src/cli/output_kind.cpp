@@ -173,7 +173,8 @@ double signal_kept(std::span<const float> wanted, std::span<const float> got) {
   }
   const double variance = squares - sum * sum / static_cast<double>(wanted.size());
   const double scale = variance > 1e-9 * squares ? variance : squares;
-  return scale > 0 ? 1 - std::min(wrong / scale, 1.0) : wrong == 0;
+  if (scale > 0) return wrong < scale ? 1 - wrong / scale : 0;  // nothing where it is no number
+  return wrong == 0;
 }
 
 template <class T>

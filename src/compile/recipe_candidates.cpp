@@ -32,6 +32,8 @@ void share_scale(std::vector<Moments>& moments) {
     if (m.is_score) m.scale = sum / scores;
 }
 
+constexpr double of_no_number = 100;  // variances, where a number is lost to infinity or is none
+
 double error_of(const Tensor& exact, const Tensor& rounded) {
   const int axis = feature_axis(exact.dims());
   int64_t inner = 1, features = 1;
@@ -68,7 +70,8 @@ double error_of(const Tensor& exact, const Tensor& rounded) {
       if (features > 1) weight = std::max(weight, far * far);
       size += far;
       const double off = value - y[index(p, f)];
-      wrong += off * off / m.scale;
+      // An error that is no number could not be compared with others, nor written.
+      wrong += std::isfinite(off) ? off * off / m.scale : of_no_number;
     }
     total += weight * wrong;
     signal += weight * size;

@@ -29,6 +29,7 @@ double margin(std::span<const float> logits, int best) {
 }
 
 void Agreement::add(double exact, double other) {
+  if (std::isnan(other)) other = -std::numeric_limits<double>::infinity();
   margins_.push_back(exact);
   changes_.push_back(other - exact);
 }

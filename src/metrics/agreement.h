@@ -17,7 +17,7 @@ double margin(std::span<const float> logits, int best);
 /// change of margin, so that few images tell more than the number of classes that did change does.
 class Agreement {
  public:
-  /// The next image.
+  /// The next image. A class is lost where the other margin is no number.
   void add(double exact, double other);
   int64_t images() const { return static_cast<int64_t>(margins_.size()); }
   /// 0..1, with image p counted weights[p] times; each once where there are no weights.

@@ -31,7 +31,8 @@ double cosine(std::span<const float> a, std::span<const float> b) {
     of_b += double{b[at]} * b[at];
   }
   if (of_a == 0 || of_b == 0) return of_a == of_b ? 1 : 0;
-  return product / std::sqrt(of_a * of_b);
+  const double found = product / std::sqrt(of_a * of_b);
+  return std::isnan(found) ? 0 : found;
 }
 
 int64_t same_best(std::span<const float> a, std::span<const float> b, int64_t classes, int64_t inner) {

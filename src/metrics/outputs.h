@@ -8,7 +8,7 @@ namespace tenon::metrics {
 
 /// How alike the answers of two engines are where these are neither boxes nor one class.
 
-/// The cosine of the angle between two vectors; 1 for two of nothing, 0 for one of nothing.
+/// The cosine of the angle between two vectors; 1 for two of nothing, 0 for one of nothing or with what is no number.
 double cosine(std::span<const float> a, std::span<const float> b);
 
 /// Numbers as [outer, classes, inner]: how many of the outer x inner positions have their greatest class where the

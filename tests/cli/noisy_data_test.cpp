@@ -297,6 +297,8 @@ TEST(output_kind, counts_what_is_left_of_a_sample) {
   for (int64_t at = 0; at < longer.elements(); ++at) longer.data<float>()[at] = exact.data<float>()[at] * 1.1f;
   EXPECT_GT(kept(OutputKind::signal, exact, longer).first, 0.98);
   EXPECT_NEAR(kept(OutputKind::coordinates, exact, longer).first, 0.88, 0.03);  // deviations count, not squares
+  longer.data<float>()[20] = NAN;
+  EXPECT_EQ(kept(OutputKind::signal, exact, longer).first, 0) << "no number";
 }
 
 TEST(output_kind, counts_characters_by_how_sure_floating_point_is) {

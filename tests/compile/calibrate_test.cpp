@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "onnx/import.h"
 #include "ops/op.h"
 #include "passes/pass.h"
+#include "compile/recipe_candidates.h"
 #include "compile/value_observer.h"
 #include "quant/materialise.h"
 #include "support/net.h"
@@ -89,6 +92,17 @@ TEST(calibrate, tries_in_floating_point_what_the_written_graph_computes) {
     const Tensor expected = ops::interpret(plan::concretise(written, {}), {x})[0];
     const Tensor got = lab.run({x})[0];
     for (int at = 0; at < 5; ++at) EXPECT_NEAR(got.data<float>()[at], expected.data<float>()[at], 1e-5);
+  }
+}
+
+TEST(output_error, is_a_number_whatever_outputs_are) {
+  const Tensor exact = test::random_tensor({1, 40}, 1);
+  for (const float one : {NAN, INFINITY}) {
+    Tensor other = exact.copy();
+    EXPECT_EQ(output_error({exact}, {other}), 0);
+    other.data<float>()[7] = one;
+    EXPECT_GT(output_error({exact}, {other}), 1) << one;
+    EXPECT_TRUE(std::isfinite(output_error({exact}, {other})));
   }
 }
 

@@ -60,6 +60,12 @@ TEST(agreement, sees_with_few_images_what_many_lose) {
   EXPECT_NEAR(1 - few.value(), deviation / std::sqrt(turn), 0.01);
 }
 
+TEST(Agreement, loses_what_is_no_number) {
+  Agreement all;
+  for (int at = 0; at < 4; ++at) all.add(1, at < 3 ? 1 : NAN);
+  EXPECT_DOUBLE_EQ(all.value(), 0.75);
+}
+
 TEST(SureAgreement, counts_by_how_sure_the_exact_engine_is) {
   SureAgreement all;
   EXPECT_EQ(all.lost(), 0);

@@ -15,6 +15,7 @@ TEST(cosine, tells_directions_apart_from_lengths) {
   EXPECT_DOUBLE_EQ(cosine(one, across), 0);
   EXPECT_DOUBLE_EQ(cosine(none, none), 1);
   EXPECT_DOUBLE_EQ(cosine(one, none), 0);
+  EXPECT_EQ(cosine(one, {{NAN, 2, 2}}), 0);
 }
 
 TEST(same_best, compares_positions_along_either_axis) {
