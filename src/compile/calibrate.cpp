@@ -78,27 +78,41 @@ quant::Recipe polished(const CalibrationContext& context, quant::Recipe recipe) 
   return recipe;
 }
 
+struct Draft {
+  const char* what;
+  quant::Equalised equalised;
+  Values values;
+};
+
+Scaling scaling_of(CalibrationContext context, const quant::Structure& structure, const Draft& draft) {
+  context.equalised = draft.equalised;
+  quant::Recipe recipe = make_recipe(context, structure, draft.values);
+  recipe.error = context.error(recipe);
+  return {draft.what, polished(context, std::move(recipe))};
+}
+
 /// Scales to go on with: those of least error on the probes, or where somebody can tell, the best of these, of all
 /// values seen by the same channels, and without channels of all values seen, of least squared error and of least
 /// divergence of each tensor. `context` gets the factors.
 Values scales(CalibrationContext& context, const quant::Structure& structure) {
   const Setting& setting = context.setting;
   const bool automatic = setting.options.method == CalibrationMethod::automatic;
+  const CalibrationContext plain = context;
+  const Draft widest{"of all values seen, one for each tensor", {}, widest_ranges(plain, structure)};
+  std::optional<Scaling> foreseen;
+  if (automatic && setting.prefer && setting.foresee) {
+    context.report("choose ranges", 0);
+    foreseen = scaling_of(context, structure, widest);
+    setting.foresee(*foreseen);
+  }
   if (setting.by_channel && automatic) context.equalised = choose_factors(context, structure);
   const double all = choosing_trials(context, structure);
   const Values chosen = choose_ranges(context, structure, setting.options.method);
   if (!automatic || !setting.prefer) return chosen;
-  struct Draft {
-    const char* what;
-    quant::Equalised equalised;
-    Values values;
-  };
   std::vector<Draft> drafts{{"of least error on a few samples", context.equalised, chosen}};
-  drafts.push_back({"of all values seen", context.equalised, widest_ranges(context, structure)});
-  CalibrationContext plain = context;
-  plain.equalised = {};
   if (!context.equalised.factors.empty())
-    drafts.push_back({"of all values seen, one for each tensor", {}, widest_ranges(plain, structure)});
+    drafts.push_back({"of all values seen", context.equalised, widest_ranges(context, structure)});
+  drafts.push_back(widest);
   drafts.push_back({"by mse", {}, choose_ranges(plain, structure, CalibrationMethod::mse)});
   drafts.push_back({"by entropy", {}, choose_ranges(plain, structure, CalibrationMethod::entropy)});
   constexpr double hopeless = 4;  // times the least error
@@ -109,13 +123,11 @@ Values scales(CalibrationContext& context, const quant::Structure& structure) {
     const auto is_same = [&](const Draft& earlier) { return earlier.values == drafts[at].values; };
     if (std::any_of(drafts.begin(), drafts.begin() + static_cast<int64_t>(at), is_same)) continue;
     context.report("choose ranges", 1 - draft_trials * static_cast<double>(drafts.size() - at) / all);
-    context.equalised = drafts[at].equalised;
-    quant::Recipe recipe = make_recipe(context, structure, drafts[at].values);
-    recipe.error = context.error(recipe);
-    recipe = polished(context, std::move(recipe));
-    least = std::min(least, recipe.error);
-    if (recipe.error > hopeless * least) continue;
-    scalings.push_back({drafts[at].what, std::move(recipe)});
+    const bool is_foreseen = foreseen && drafts[at].what == widest.what;
+    Scaling one = is_foreseen ? std::move(*foreseen) : scaling_of(context, structure, drafts[at]);
+    least = std::min(least, one.recipe.error);
+    if (one.recipe.error > hopeless * least) continue;
+    scalings.push_back(std::move(one));
     from.push_back(at);
   }
   Draft& best = drafts[scalings.size() > 1 ? from[setting.prefer(scalings)] : 0];

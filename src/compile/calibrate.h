@@ -32,6 +32,9 @@ struct Setting {
   std::map<std::string, std::string> names = {};
   /// For CalibrationMethod::automatic: the index of the best of several; none: the first, of least error on the probes.
   std::function<size_t(const std::vector<Scaling>&)> prefer = {};
+  /// Gets one of those that `prefer` is likely to get, as soon as it is known: what all in INT8 loses by it says early
+  /// how long the build will take.
+  std::function<void(const Scaling&)> foresee = {};
 };
 
 /// Runs the optimised floating point graph over the data and chooses a quantiser for each value and weight that the

@@ -6,6 +6,7 @@
 
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "backends/backend.h"
 #include "compile/rank.h"
@@ -145,9 +146,24 @@ class Int8Build {
       if (setting.options.method == CalibrationMethod::automatic) setting.options.method = CalibrationMethod::min_max;
     }
     setting.names = quant::same_tensors(base_.graph, task_.imported);
-    if (options_.judge) setting.prefer = [&](const std::vector<Scaling>& all) { return preferred(all); };
+    if (options_.judge) {
+      setting.prefer = [&](const std::vector<Scaling>& all) { return preferred(all); };
+      setting.foresee = [&](const Scaling& one) {
+        foreseen_.emplace(one.what, scaling_score(one));
+        pace_.searches(is_enough(foreseen_->second));
+      };
+    }
     quant::Recipe recipe = calibrate(part_, *options_.calibrator, setting);
     return is_float8() ? quant::float8_part(base_.graph, recipe) : recipe;
+  }
+
+  Score scaling_score(const Scaling& one) {
+    const Pace::Scope scope(task_.pace, std::exchange(has_engines_, true) ? Int8Pace::engine : Int8Pace::first_engine,
+                            1);
+    plan::Plan plan = base_;
+    quant::materialise(plan.graph, one.recipe);
+    task_.finish(plan);
+    return judged_score(plan);
   }
 
   /// The scales by which everything in INT8 loses least as the judge sees it.
@@ -156,11 +172,7 @@ class Int8Build {
     std::vector<Score> scores;
     pace_.compares(all.size());
     for (const Scaling& one : all) {
-      const Pace::Scope scope(task_.pace, scores.empty() ? Int8Pace::first_engine : Int8Pace::engine, 1);
-      plan::Plan plan = base_;
-      quant::materialise(plan.graph, one.recipe);
-      task_.finish(plan);
-      scores.push_back(judged_score(plan));
+      scores.push_back(foreseen_ && foreseen_->first == one.what ? foreseen_->second : scaling_score(one));
       const Score &score = scores.back(), &least = scores[best];
       const bool is_fine = score.objection.empty(), was_fine = least.objection.empty();
       const bool is_nearer =
@@ -263,7 +275,9 @@ class Int8Build {
   quant::Recipe recipe_;
   plan::Search search_;
   Int8Pace pace_{task_.pace};
-  int rounds_ = 0;      // of the search
+  int rounds_ = 0;                                         // of the search
+  bool has_engines_ = false;                               // that were judged for their scales
+  std::optional<std::pair<std::string, Score>> foreseen_;  // the first of them
   std::string scaled_;  // how scales were chosen, behind `why`; "" where there was nothing to choose
 };
 

@@ -57,7 +57,7 @@ void Int8Pace::referenced(double score_cost) {
 
 void Int8Pace::compares(size_t engines) {
   pace_.expect(engine, static_cast<double>(engines) - 1, engine_of_first, first_engine);
-  expect_scores(static_cast<double>(engines) + 1);
+  expect_scores(std::max(0.0, static_cast<double>(engines) - scored_) + 1);
 }
 
 void Int8Pace::scaled() {

@@ -52,6 +52,9 @@ std::vector<std::vector<std::string>> members(const ir::Graph& graph, const quan
   return names;
 }
 
+/// Of the draft that is foreseen.
+double trials_before(const CalibrationContext& context) { return context.setting.foresee ? draft_trials : 0; }
+
 double trials_of_drafts(const CalibrationContext& context) {
   return context.setting.prefer ? usual_drafts * draft_trials : 0;
 }
@@ -146,7 +149,7 @@ double choosing_trials(const CalibrationContext& context, const quant::Structure
 
 quant::Equalised choose_factors(const CalibrationContext& context, const quant::Structure& structure) {
   quant::Equalised best;
-  double least = INFINITY, done = 0;
+  double least = INFINITY, done = trials_before(context);
   constexpr std::array cautions{0., 4., 1.};
   for (const double caution : cautions) {
     context.report("choose ranges", done / choosing_trials(context, structure));
@@ -175,7 +178,7 @@ Values choose_ranges(const CalibrationContext& context, const quant::Structure& 
   }
   if (!automatic) return values;
   RecipeCandidates candidates = context.candidates(make_recipe(context, structure, values));
-  double least = candidates.error(values, few_probes), done = factor_trials, of_ranges = 0;
+  double least = candidates.error(values, few_probes), done = trials_before(context) + factor_trials, of_ranges = 0;
   for (const auto& choice : choices) of_ranges += range_trial * static_cast<double>(choice.size() - 1);
   const double all = factor_trials + of_ranges + trials_of_drafts(context);
   for (size_t group = 0; group < names.size(); ++group) {

@@ -106,6 +106,33 @@ TEST(output_error, is_a_number_whatever_outputs_are) {
   }
 }
 
+TEST(calibrate, tells_one_of_the_scales_before_it_has_the_others) {
+  const ir::Graph graph = optimised();
+  Setting setting = quick();
+  std::vector<Scaling> foreseen;
+  bool is_among = false;
+  size_t reports = 0, before = 0;
+  setting.progress = [&](const std::string& stage, double, double) {
+    return reports += stage == "choose ranges", true;
+  };
+  setting.foresee = [&](const Scaling& one) { foreseen.push_back(one), before = reports; };
+  setting.prefer = [&](const std::vector<Scaling>& all) {
+    for (const Scaling& one : all)
+      is_among |= one.what == foreseen.at(0).what && one.recipe.values == foreseen[0].recipe.values;
+    EXPECT_GT(all.size(), 1u);
+    return size_t{0};
+  };
+  Samples samples(16);
+  const quant::Recipe recipe = calibrate(graph, samples, setting);
+  ASSERT_EQ(foreseen.size(), 1u);
+  EXPECT_TRUE(is_among);
+  EXPECT_EQ(before, 1u);
+  EXPECT_GT(reports, 2u);
+  setting.foresee = {};
+  Samples again(16);
+  EXPECT_TRUE(calibrate(graph, again, setting).values == recipe.values) << "it changes nothing";
+}
+
 TEST(calibrate, does_not_depend_on_batches_or_threads) {
   const ir::Graph graph = optimised();
   Setting setting = quick();
