@@ -63,7 +63,7 @@ _IN_PYTHON = (
     (r"--data\b", "calibration="),
     (r"--shapes (\S+):1x…", r'shapes={"\1": [1, …]}'),
     (r"--shapes (\S+):([0-9x?]+) ", lambda found: 'shapes={"%s": [%s]} ' % (found[1], found[2].replace("x", ", "))),
-    (r"--(precision|device) ([a-z0-9]+)", r'\1="\2"'),
+    (r"--(precision|device) (best|cpu|cuda|[a-z]+[0-9]+)\b", r'\1="\2"'),
     (r"--max-rounds", "Limits.loop_rounds"),
     (r"--lenient", "lenient=True"),
     (r"\(--plugin\)", "(tenon.load_plugin)"),

@@ -9,6 +9,7 @@ import pytest
 from conftest import SAMPLES, onnx_model
 
 import tenon
+from tenon._errors import in_python
 
 X = numpy.array([[1, 2, 3, 4]], 'float32')
 Y = numpy.maximum(X * (numpy.arange(4, dtype='float32') - 1), 0)
@@ -237,6 +238,7 @@ def test_hints_speak_of_arguments(engine):
         with pytest.raises(tenon.Error) as caught:
             make()
         assert told in caught.value.hint and '--' not in str(caught.value), str(caught.value)
+    assert in_python('leave out --device to run on the CPU') == 'leave out device= to run on the CPU'
 
 
 def test_reports_replace_json_alone(tmp_path):
