@@ -71,6 +71,7 @@ Reason conv_shape_of(const ConvNode& node, const ConvOperands& operands, ConvSha
   if (!node.in_nhwc) return {Reason::layout, "NHWC"};
   if (!w.constant) return {Reason::not_constant, "the weights"};
   if (operands.bias && !operands.bias->constant) return {Reason::not_constant, "the bias"};
+  if (x.dims.elements() == 0 || y.dims.elements() == 0) return Reason::empty;
   shape.in_nchw = node.in_nchw;
   const int h = shape.in_nchw ? 2 : 1, c = shape.in_nchw ? 1 : 3;
   if (y.dims[3] != 1 && y.strides[3] != 1) return {Reason::not_contiguous, "output channels"};
