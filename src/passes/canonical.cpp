@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 
 #include "passes/passes.h"
@@ -8,6 +9,16 @@
 namespace tenon::passes {
 namespace {
 
+/// Whether all axes that go away are known to be of one element: a Reshape would not refuse others.
+bool leaves_ones_out(const ir::Graph& graph, const ir::Node& node, const ir::Shape& from) {
+  const auto axes = node.inputs.size() > 1 ? integers(graph, node.inputs[1]) : std::nullopt;
+  if (!axes) return ir::is_constant(from) && (node.inputs.size() < 2 || node.inputs[1] == ir::no_value);
+  return std::all_of(axes->begin(), axes->end(), [&](int64_t axis) {
+    const auto at = axis_of(axis, from.size());
+    return at && from[*at] == ir::Dim(1);
+  });
+}
+
 /// Squeeze, Unsqueeze and Flatten are Reshape.
 bool to_reshape(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
@@ -15,7 +26,7 @@ bool to_reshape(ir::Graph& graph, ir::NodeId id) {
   const ir::Shape *from = shape_of(graph, node.inputs[0]), *to = shape_of(graph, node.outputs[0]);
   if (!from || !to || graph.value(node.inputs[0]).dtype == DType::string) return false;
   const auto target = reshape_target(*from, *to);
-  if (!target) return false;
+  if (!target || (node.op == "Squeeze" && !leaves_ones_out(graph, node, *from))) return false;
   const std::string name = graph.value(node.outputs[0]).name;
   replace(graph, id,
           graph.apply("Reshape", {node.inputs[0], constant(graph, name + ".shape", *target)}, {}, node.origins, name));

@@ -101,7 +101,7 @@ bool lower_einsum_at(ir::Graph& graph, ir::NodeId id) {
     if (!shape || shape->size() != terms[k].size()) return false;
     for (size_t axis = 0; axis < shape->size(); ++axis) {
       const auto label = static_cast<unsigned char>(terms[k][axis]);
-      if (!(*shape)[axis].is_constant() ||
+      if (!(*shape)[axis].is_constant() || (*shape)[axis] == ir::Dim(0) ||  // which a Reshape would copy
           (size_of_label[label] >= 0 && size_of_label[label] != (*shape)[axis].value()))
         return false;
       size_of_label[label] = (*shape)[axis].value();
