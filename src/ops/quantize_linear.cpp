@@ -31,7 +31,10 @@ void infer_scaled(Inference& ctx, DType output) {
 }
 
 void infer_quantize(Inference& ctx) {
-  const DType type = output_type(ctx.node(), ctx.has(2) ? ctx.dtype(2) : DType::undefined);
+  const DType zero = ctx.has(2) ? ctx.dtype(2) : DType::undefined;
+  const DType type = output_type(ctx.node(), zero), asked = output_type(ctx.node(), DType::undefined);
+  if (zero != DType::undefined && ctx.node().integer("output_dtype", 0) != 0 && asked != zero)
+    ctx.fail("output_dtype is " + std::string(name(asked)) + " where the zero point is " + std::string(name(zero)));
   check_type(ctx, type);
   infer_scaled(ctx, type);
 }

@@ -47,6 +47,10 @@ void infer_space_to_depth(Inference& ctx) {
   ir::Shape x = *from;
   const Axes axes = axes_of(ctx.node());
   x[axes.channels] = x[axes.channels] * (block * block);
+  for (const size_t axis : {axes.rows, axes.columns})
+    if (x[axis].is_constant() && x[axis].value() % block != 0)
+      ctx.fail("a plane of " + x[axes.rows].str() + "x" + x[axes.columns].str() + " does not divide into blocks of " +
+               std::to_string(block));
   x[axes.rows] = x[axes.rows].floor_div(block), x[axes.columns] = x[axes.columns].floor_div(block);
   ctx.set(0, ctx.dtype(0), x);
 }

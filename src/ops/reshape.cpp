@@ -24,6 +24,7 @@ void infer_reshape(Inference& ctx) {
   const bool keep_zero = ctx.node().integer("allowzero", 0);
   ir::Shape to = *wanted;
   std::optional<size_t> open;
+  std::vector<bool> copied(std::max(to.size(), from ? from->size() : 0));
   bool known = from != nullptr;
   for (size_t axis = 0; axis < to.size(); ++axis) {
     if (is_minus_one(to[axis])) {
@@ -33,17 +34,22 @@ void infer_reshape(Inference& ctx) {
       if (!from) to[axis] = ctx.unknown();
       else if (axis >= from->size())
         ctx.fail("the new shape copies axis " + std::to_string(axis) + ", which the input lacks");
-      else to[axis] = (*from)[axis];
+      else to[axis] = (*from)[axis], copied[axis] = true;
     } else if (to[axis].is_constant() && to[axis].value() < 0)
       ctx.fail("the new shape has a negative size " + to[axis].str());
   }
   if (open) {
-    Dim rest(1);
-    for (size_t axis = 0; axis < to.size(); ++axis)
-      if (axis != *open) rest = rest * to[axis];
+    // Axes that are copied say nothing about the others, also where they are empty.
+    const auto others = [&](const ir::Shape& shape) {
+      Dim product(1);
+      for (size_t axis = 0; axis < shape.size(); ++axis)
+        if (!copied[axis] && (&shape != &to || axis != *open)) product = product * shape[axis];
+      return product;
+    };
+    const Dim rest = others(to);
     std::optional<Dim> size;
     if (known && !is_zero(rest)) {
-      const Dim all = ir::product(*from);
+      const Dim all = others(*from);
       size = all.exact_div(rest);
       if (!size && all.is_constant() && rest.is_constant())
         ctx.fail("shape " + ir::str(*from) + " does not divide into " + ir::str(*wanted));
@@ -60,6 +66,7 @@ void evaluate_reshape(Evaluation& ctx) {
   const bool keep_zero = ctx.node().integer("allowzero", 0);
   Dims to;
   std::optional<size_t> open;
+  std::vector<bool> copied(Dims::max_rank);
   for (int64_t size : ctx.integers(1)) {
     const size_t axis = to.rank();
     if (size == -1) {
@@ -70,14 +77,21 @@ void evaluate_reshape(Evaluation& ctx) {
       if (axis >= x.dims().rank())
         ctx.fail("the new shape copies axis " + std::to_string(axis) + ", which the input lacks");
       size = x.dims()[axis];
+      copied[axis] = true;
     } else if (size < 0) ctx.fail("the new shape has a negative size " + std::to_string(size));
     to.push_back(size);
   }
   if (open) {
-    const int64_t rest = to.elements();
-    if (rest == 0 ? x.elements() != 0 : x.elements() % rest != 0)
-      ctx.fail(counted(x.elements(), "element") + " cannot be divided into " + std::to_string(rest));
-    to[*open] = rest == 0 ? 0 : x.elements() / rest;
+    const auto others = [&](const Dims& dims) {
+      Dims left;
+      for (size_t axis = 0; axis < dims.rank(); ++axis)
+        if (!copied[axis]) left.push_back(dims[axis]);
+      return left.elements();
+    };
+    const int64_t all = others(x.dims()), rest = others(to);
+    if (rest == 0 ? all != 0 : all % rest != 0)
+      ctx.fail(counted(all, "element") + " cannot be divided into " + std::to_string(rest));
+    to[*open] = rest == 0 ? 0 : all / rest;
   }
   if (to.elements() != x.elements()) ctx.fail("shape " + x.dims().str() + " has other elements than " + to.str());
   ctx.set(0, x.reshaped(to));

@@ -45,7 +45,10 @@ std::optional<ir::Dim> symbolic_length(const ir::Dim& start, const ir::Dim& end,
     return size;
   if (step < 1) return std::nullopt;
   const bool to_end = end == size || (end.is_constant() && end.value() >= int64_t{1} << 30);
-  const auto place = [&](const Dim& at) -> Dim { return at.is_constant() && at.value() < 0 ? size + at : at; };
+  const auto place = [&](const Dim& at) -> Dim {
+    if (at.is_constant() && at.value() < -(int64_t{1} << 30)) return Dim(0);
+    return at.is_constant() && at.value() < 0 ? size + at : at;
+  };
   const Dim last = to_end ? size : place(end);
   const Dim length = last - place(start);
   if (length.is_constant() && length.value() < 0) return Dim(0);

@@ -97,6 +97,12 @@ std::vector<Case> operand_cases() {
               one(input("i", {2, 1}, i64) + input("u", {1, 4}), "ScatterND", {"x", "i", "u"})),
       running("12.reshape.to_a_scalar", one(input("s", {0}, i64), "Reshape", {"x", "s"})),
       running("12.squeeze.to_a_scalar", one(input("s", {2}, i64), "Squeeze", {"x", "s"})),
+      running("12.quantize.two_types",
+              model(x + input("s", {}) + input("z", {}, i8) +
+                        node("a", "QuantizeLinear", {"x", "s", "z"}, {"y"}, integer("output_dtype", u8)) + y,
+                    "", 21)),
+      running("12.space_to_depth.odd_plane",
+              model(input("x", {1, 2, 5, 4}) + node("a", "SpaceToDepth", {"x"}, {"y"}, integer("blocksize", 2)) + y)),
       running("12.slice.of_a_scalar",
               model(input("x", {}) + numbers("s", {0}) + node("a", "Slice", {"x", "s", "s"}, {"y"}) + y)),
       running("12.prelu.long_slope", one(input("s", {3, 4}), "PRelu", {"x", "s"})),

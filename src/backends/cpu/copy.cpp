@@ -158,7 +158,8 @@ std::unique_ptr<backends::Step> make_slice(const Problem& problem) {
     if (start < 0) start += size;
     start = step > 0 ? std::clamp<int64_t>(start, 0, size) : std::clamp<int64_t>(start, 0, size - 1);
     copy.src_offset += start * x.strides[axis];
-    copy.src_strides[axis] = x.strides[axis] * step;
+    // A step that nothing takes may be of any size.
+    copy.src_strides[axis] = y.dims[axis] > 1 ? x.strides[axis] * step : 0;
   }
   return std::make_unique<CopyStep>(std::vector<Copy>{copy});
 }
