@@ -128,7 +128,9 @@ struct Decoder {
       return tensor;
     }
     switch (size_of(type)) {
-      case 1: return narrowed<uint8_t>(type, dims, proto.int32s);
+      case 1:
+        return type == DType::boolean ? narrowed<bool>(type, dims, proto.int32s)
+                                      : narrowed<uint8_t>(type, dims, proto.int32s);
       case 2: return narrowed<uint16_t>(type, dims, proto.int32s);
       default: return narrowed<uint32_t>(type, dims, proto.int32s);
     }

@@ -154,6 +154,19 @@ TEST(Import, ChecksInitializers) {
   EXPECT_NE(error_of(with(floats("w", {~0ull}, 4))).find("a tensor has a negative size"), std::string::npos);
 }
 
+TEST(Import, AnyIntegerButZeroIsTrue) {
+  const std::string booleans =
+      field(1, 3) + field(2, 9) + field(8, "b") + field(5, varint(256) + varint(0) + varint(static_cast<uint64_t>(-1)));
+  const ir::Graph graph = import(model(field(5, booleans) + node("n", "Not", {"b"}, {"y"}) + output("y")));
+  for (const ir::Value& value : graph.values) {
+    if (!value.constant) continue;
+    const auto* bytes = value.constant.data<uint8_t>();
+    EXPECT_EQ(std::vector<int>(bytes, bytes + 3), std::vector<int>({1, 0, 1}));
+    return;
+  }
+  FAIL() << "there is no constant";
+}
+
 TEST(Import, SaysWhatOtherFilesAre) {
   using namespace std::string_literals;
   EXPECT_EQ(error_of(""), "invalid_model|not an ONNX file|m|it looks like an empty file");
