@@ -41,7 +41,7 @@ struct BuildOptions {
   /// Values that live from run to run: the output that gives each, and the input that takes it in the next run. See
   /// State.
   std::vector<std::pair<std::string, std::string>> state = {};
-  int threads = 0;                ///< 0: the cores this process may use
+  int threads = 0;                ///< 1 to 1024; 0: the cores this process may use
   double budget_seconds = -1;     ///< time for tuning; below 0: until every tactic is measured, 0: none
   std::string timing_cache = {};  ///< file; "" is the user's cache folder, "-" is none
   std::vector<std::string> skip_passes = {};

@@ -119,7 +119,7 @@ typedef struct tenon_build_options {
   const char* precision;     /* null: "fp32"; "tf32", "fp16", "bf16", "best", with a calibrator "int8", "fp8" */
   const tenon_shape* shapes; /* of inputs that are dynamic in the model; -1 is not given */
   size_t shape_count;
-  int32_t threads;            /* 0: the cores this process may use */
+  int32_t threads;            /* 1 to 1024; 0: the cores this process may use */
   double budget_seconds;      /* time for tuning; below 0, as `_init` has it: until every tactic is measured; 0: none */
   const char* timing_cache;   /* a file; null: in the user's cache folder; "-": none */
   const char* external_root;  /* a folder that external data may lie in; null: none but the model's own */

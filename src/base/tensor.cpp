@@ -168,7 +168,8 @@ Tensor Tensor::of_sequence(std::vector<Tensor> items) {
 size_t Tensor::bytes() const { return dtype_ == DType::undefined ? 0 : static_cast<size_t>(bytes_of(dtype_, dims_)); }
 
 Tensor Tensor::reshaped(const Dims& dims) const {
-  TENON_CHECK(dims.elements() == elements(), "reshape keeps the number of elements");
+  if (dims.elements() != elements())
+    throw Error(Code::usage, "a tensor " + dims_.str() + " cannot take the shape " + dims.str());
   Tensor tensor = *this;
   tensor.dims_ = dims;
   return tensor;

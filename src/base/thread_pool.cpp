@@ -4,6 +4,7 @@
 #include <immintrin.h>
 #include <pthread.h>
 #include <sched.h>
+#include <tenon/error.h>
 #include <time.h>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include <climits>
 #include <optional>
 #include <span>
+#include <string>
+#include <system_error>
 
 #include "base/container.h"
 #include "base/futex.h"
@@ -39,6 +42,14 @@ unsigned with(Denormals denormals, unsigned state) {
 int64_t clock_now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+
+int checked_threads(int threads) {
+  if (threads > ThreadPool::most_threads)
+    throw Error(
+        Code::usage, "too many threads",
+        {.why = std::to_string(threads), .hint = "give " + std::to_string(ThreadPool::most_threads) + " at most"});
+  return threads;
 }
 
 /// Of all threads of this process.
@@ -78,7 +89,7 @@ DenormalScope::DenormalScope(Denormals denormals) : saved_(_mm_getcsr()) { _mm_s
 DenormalScope::~DenormalScope() { _mm_setcsr(saved_); }
 
 ThreadPool::ThreadPool(int threads, Denormals denormals, Helpers helpers)
-    : threads_(threads),
+    : threads_(checked_threads(threads)),
       denormals_(denormals),
       kind_(helpers),
       admitted_(threads),
@@ -88,16 +99,25 @@ ThreadPool::ThreadPool(int threads, Denormals denormals, Helpers helpers)
   // One core is left to the caller. Where other thread pools hold the cores, the system places the helpers.
   if (threads_ > 1 && static_cast<size_t>(threads_) <= allowed_cores().size()) claims_ = CoreClaim::of(threads_ - 1);
   held_.reserve(helpers_.size());
-  for (int at = 0; at + 1 < threads_; ++at)
-    helpers_[static_cast<size_t>(at)].thread = std::thread([this, at] { serve(at); });
+  try {
+    for (int at = 0; at + 1 < threads_; ++at)
+      helpers_[static_cast<size_t>(at)].thread = std::thread([this, at] { serve(at); });
+  } catch (const std::system_error& fault) {
+    stop();
+    throw Error(Code::resource, "the system gives no more threads",
+                {.why = std::to_string(threads_) + " wanted: " + fault.code().message(), .hint = "use fewer threads"});
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   for (Helper& helper : helpers_) {
     helper.state.store(stopped);
     futex_wake(helper.state, 1);
   }
-  for (Helper& helper : helpers_) helper.thread.join();
+  for (Helper& helper : helpers_)
+    if (helper.thread.joinable()) helper.thread.join();
 }
 
 /// Until it is called or stopped; whether it was called.

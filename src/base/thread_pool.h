@@ -28,6 +28,9 @@ class ThreadPool {
  public:
   using Function = void (*)(void* context, const Worker& worker);
 
+  static constexpr int most_threads = 1024;
+
+  /// Throws Error where there are more than most_threads, or the system gives fewer.
   explicit ThreadPool(int threads, Denormals denormals = Denormals::flushed, Helpers helpers = Helpers::ready);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -56,6 +59,7 @@ class ThreadPool {
     std::thread thread;
   };
 
+  void stop();
   void serve(int at);
   bool rest(Helper& self, int at);
   int most_workers(int64_t now);

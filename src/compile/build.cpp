@@ -148,6 +148,13 @@ void warn_of(const plan::TimingCache& cache, const BuildOptions& options) {
   if (!cache.why_not().empty()) options.logger.log(Severity::warning, "times are not kept: " + cache.why_not());
 }
 
+int threads_of(const BuildOptions& options, int otherwise) {
+  if (options.threads > ThreadPool::most_threads)
+    throw Error(Code::usage, "cannot run on " + std::to_string(options.threads) + " threads",
+                {.where = "--threads", .hint = "give 1 to " + std::to_string(ThreadPool::most_threads)});
+  return options.threads > 0 ? options.threads : std::min(otherwise, ThreadPool::most_threads);
+}
+
 /// What passes read of the model's file; where it is mapped in large pages, a few bytes hold much.
 void release_constants(const ir::Graph& graph) {
   for (const ir::Value& value : graph.values)
@@ -190,7 +197,7 @@ plan::Plan compiled(const Import& import, const BuildOptions& given) {
   tracker.note(passes::optimise(plan.graph, skip));
   release_constants(plan.graph);
 
-  plan.threads = options.threads > 0 ? options.threads : usable_cores();
+  plan.threads = threads_of(options, usable_cores());
   if (options.weights != Weights::given) {
     plan = compile::plan_weight_only(std::move(plan), options, [&](plan::Plan& one) {
       finish(one, tracker, tune, options);
@@ -236,7 +243,7 @@ plan::Plan retuned(const Engine& engine, const BuildOptions& options) {
   if (!options.profiles.empty()) plan::set_profiles(plan, options.profiles, options.shapes);
   if (!options.state.empty()) plan.carried = options.state, plan::check_carried(plan);
   for (const auto& [key, text] : options.metadata) plan.graph.metadata[key] = text;
-  if (options.threads > 0) plan.threads = options.threads;
+  plan.threads = threads_of(options, plan.threads);
   plan::TimingCache cache(options.timing_cache, plan.goal.isa);
   warn_of(cache, options);
   QuietTuning tune(cache, options);

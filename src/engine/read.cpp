@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/open_file.h"
+#include "base/thread_pool.h"
 #include "engine/engine.h"
 #include "engine/format.h"
 #include "engine/steps.h"
@@ -211,7 +212,7 @@ plan::Plan read(const std::shared_ptr<const MappedFile>& file) {
       for (const json& entry : told.at("sources")) plan.sources.push_back(source_of(entry));
       if (told.contains("evidence")) plan.evidence = plan::evidence_of(told["evidence"]);
     }
-    if (plan.threads < 1 || plan.threads > 1024) corrupt(path, "its thread count makes no sense");
+    if (plan.threads < 1 || plan.threads > ThreadPool::most_threads) corrupt(path, "its thread count makes no sense");
   } catch (const json::exception& error) {
     corrupt(path, error.what());
   }

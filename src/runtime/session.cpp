@@ -31,10 +31,11 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 Session Engine::session(int threads, const Shapes& shapes) const {
-  const int most = usable_cores();
+  const int most = std::min(usable_cores(), ThreadPool::most_threads);
   if (threads == 0) threads = std::min(impl_->plan.threads, most);
-  if (threads < 1 || threads > 256)
-    throw Error(Code::usage, "cannot run on " + std::to_string(threads) + " threads", {.hint = "give 1 to 256"});
+  if (threads < 1 || threads > ThreadPool::most_threads)
+    throw Error(Code::usage, "cannot run on " + std::to_string(threads) + " threads",
+                {.hint = "give 1 to " + std::to_string(ThreadPool::most_threads)});
   const BudgetScope scope(impl_->budget);
   auto impl = std::make_unique<Session::Impl>(impl_, threads);
   impl->add_program(bound(impl_->plan, shapes));

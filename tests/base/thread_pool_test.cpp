@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <tenon/error.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -190,6 +193,23 @@ TEST(ThreadPool, MakesProgressWithManyMoreThreadsThanCores) {
     });
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(wrong, 0);
+}
+
+TEST(ThreadPool, RefusesMoreThreadsThanThereCanBe) {
+  EXPECT_THROW(ThreadPool(ThreadPool::most_threads + 1), Error);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  const auto few = [] {
+    const rlimit limit{1 << 30, 1 << 30};
+    ::setrlimit(RLIMIT_AS, &limit);  // room for few stacks
+    try {
+      ThreadPool thread_pool(ThreadPool::most_threads);
+    } catch (const Error& error) {
+      std::exit(error.code() == Code::resource ? 7 : 1);
+    }
+    std::exit(0);
+  };
+  EXPECT_EXIT(few(), testing::ExitedWithCode(7), "");
+#endif
 }
 
 TEST(ThreadPool, ACallerThatIsNotHelpedDoesAllItself) {

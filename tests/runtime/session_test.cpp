@@ -94,6 +94,12 @@ TEST_F(SessionTest, RefusesWhatTheModelDoesNotTake) {
   std::vector<Tensor> none, outputs(1);
   EXPECT_EQ(error_of([&] { session.run(none, outputs); }), "usage: the engine takes 1 input and gives 1 output");
   EXPECT_EQ(error_of([&] { engine.session(-1); }), "usage: cannot run on -1 threads");
+  EXPECT_EQ(error_of([&] { engine.session(1025); }), "usage: cannot run on 1025 threads");
+  EXPECT_EQ(engine.session(300).threads(), 300);
+  EXPECT_EQ(error_of([&] { Tensor(DType::f32, {2, 3}).reshaped({5}); }), "usage: a tensor 2x3 cannot take the shape 5");
+  BuildOptions many = quick_build();
+  many.threads = 1025;
+  EXPECT_EQ(error_of([&] { build_net(folder_, small_net(), many); }), "usage: cannot run on 1025 threads");
   EXPECT_EQ(error_of([&] { engine.session(1, {{"z", {1}}}); }), "usage: the model has no input \"z\"");
   EXPECT_EQ(session.run({{"x", x}}).size(), 1u) << "a refused run leaves the session whole";
 }
