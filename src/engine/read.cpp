@@ -134,12 +134,24 @@ std::vector<Tensor> pool_of(const json& table, const Section& section, const std
   return pool;
 }
 
+/// An op of another domain than those of ONNX and Tenon is a plugin's.
+void want_plugins(const ir::Graph& graph, const std::string& path) {
+  for (const ir::Node& node : graph.nodes)
+    if (!node.op.domain().empty() && !node.op.is_internal() && !ops::find(node.op))
+      throw Error(Code::unsupported, "the engine needs the plugin of an op",
+                  {.where = path,
+                   .why = "op " + node.op + ", node " + node.label(),
+                   .hint = "load the plugin first (--plugin)",
+                   .node = node.label()});
+}
+
 /// The graph, checked as one from a model is: files can be made by hand, with hashes that are right.
 ir::Graph graph_of(std::string_view text, const std::vector<Tensor>& pool, const std::string& path) {
   try {
     ir::Graph graph = ir::parse(text, pool);
     ir::verify(graph);
     graph.tidy();
+    want_plugins(graph, path);
     ops::verify(graph);
     for (const ir::ValueId input : graph.inputs)
       if (graph.value(input).dtype == DType::undefined)
@@ -147,7 +159,7 @@ ir::Graph graph_of(std::string_view text, const std::vector<Tensor>& pool, const
     ops::infer(graph);
     return graph;
   } catch (const Error& error) {
-    if (error.code() == Code::resource) throw;
+    if (error.code() == Code::resource || error.where() == path) throw;
     std::string why = error.what();
     for (const std::string& more : {error.where(), error.why()})
       if (!more.empty()) why += ", " + more;

@@ -223,6 +223,8 @@ TEST_F(EngineFile, AGraphMadeByHandIsChecked) {
        "%x : f32[4] %r : ? = Relu(%x, %x) output %r}, else_branch={graph \"e\" input %x : f32[4] %r : ? = Neg(%x) "
        "output %r}} output %y",
        "it has 2 inputs; Relu takes 1"}};
+  EXPECT_EQ(graph_error(maps + "%y : ? = acme:Swirl(%x) from [\"p\"] output %y"),
+            "unsupported: the engine needs the plugin of an op, op acme:Swirl, node p");
   for (const auto& [text, why] : cases) {
     const std::string error = graph_error(text);
     EXPECT_EQ(error.rfind("bad_engine: the engine is damaged, ", 0), 0u) << error;
