@@ -242,8 +242,9 @@ NewFile::~NewFile() {
 void NewFile::give_up(int error) {
   fail("cannot write the file", path_, error,
        is_stream_ ? ""
-       : bytes_   ? "nothing was changed; " + counted(bytes_, "byte") + (bytes_ == 1 ? " is needed" : " are needed")
-                  : "nothing was changed");
+       : bytes_
+           ? "nothing was changed; at least " + counted(bytes_, "byte") + (bytes_ == 1 ? " is needed" : " are needed")
+           : "nothing was changed");
 }
 
 void NewFile::write(std::span<const std::byte> bytes) {

@@ -46,7 +46,7 @@ TEST(Write, KeepsTheOldFileWhenTheDiskIsFull) {
     text = std::string(name(error.code())) + ": " + error.what() + ", " + error.hint();
   }
   ::setrlimit(RLIMIT_FSIZE, &before);
-  EXPECT_EQ(text, "io: cannot write the file, nothing was changed; 1000 bytes are needed");
+  EXPECT_EQ(text, "io: cannot write the file, nothing was changed; at least 1000 bytes are needed");
   EXPECT_EQ(test::read_text(folder / "file"), "old");
   EXPECT_EQ(files_in(folder), 1u) << "the temporary file is left";
 }
