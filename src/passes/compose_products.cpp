@@ -8,7 +8,9 @@ namespace tenon::passes {
 
 std::optional<Pointwise> pointwise_of(const ir::Graph& graph, ir::NodeId id) {
   const ir::Node& node = graph.node(id);
-  if (node.op != "Conv" || node.text("layout", "") != "NHWC" || node.integer("group", 1) != 1) return std::nullopt;
+  if (node.op != "Conv" || node.text("layout", "") != "NHWC" || node.text("input_layout", "") == "NCHW" ||
+      node.integer("group", 1) != 1)
+    return std::nullopt;
   const Tensor* weights = graph.constant(node.inputs[1]);
   if (!weights || weights->dtype() != DType::f32 || weights->dims().rank() != 4 || weights->dims()[2] != 1 ||
       weights->dims()[3] != 1)
