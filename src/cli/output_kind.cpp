@@ -7,6 +7,7 @@
 #include "metrics/outputs.h"
 #include "metrics/peaks.h"
 #include "metrics/reading.h"
+#include "ops/floats.h"
 
 namespace tenon::cli {
 namespace {
@@ -246,6 +247,15 @@ Tensor by_sample(const Tensor& output, int64_t batch) {
   return output.reshaped(Dims(sizes));
 }
 
+/// Numbers of 16 and 64 bits as those of 32, by which all are judged.
+Tensor in_f32(const Tensor& output) {
+  if (output.dtype() != DType::f64) return ops::as_f32(output);
+  Tensor result(DType::f32, output.dims());
+  std::transform(output.data<double>(), output.data<double>() + output.elements(), result.data<float>(),
+                 [](double number) { return static_cast<float>(number); });
+  return result;
+}
+
 }  // namespace
 
 std::span<const float> row_of(const Tensor& output, int64_t row) {
@@ -255,7 +265,7 @@ std::span<const float> row_of(const Tensor& output, int64_t row) {
 
 std::vector<Tensor> by_sample(const std::vector<Tensor>& outputs, int64_t batch) {
   std::vector<Tensor> all;
-  for (const Tensor& output : outputs) all.push_back(by_sample(output, batch));
+  for (const Tensor& output : outputs) all.push_back(by_sample(in_f32(output), batch));
   return all;
 }
 

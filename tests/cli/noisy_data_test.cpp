@@ -243,6 +243,11 @@ TEST(output_kind, has_samples_in_front_where_a_network_has_time_there) {
   EXPECT_EQ(one.data<float>()[5], 5);
   EXPECT_EQ(rows.dims(), Dims({1, 3, 2}));
   EXPECT_EQ(first({2, 3}, 2).dims(), Dims({2, 3}));
+  Tensor wide(DType::f64, {2, 3});
+  for (int64_t at = 0; at < 6; ++at) wide.data<double>()[at] = static_cast<double>(at) / 2;
+  const Tensor narrow = by_sample({wide}, 2)[0];
+  ASSERT_EQ(narrow.dtype(), DType::f32);
+  EXPECT_EQ(narrow.data<float>()[5], 2.5f);
 }
 
 TEST(output_kind, counts_what_is_left_of_a_sample) {
