@@ -64,6 +64,59 @@ bool split_pool(ir::Graph& graph, ir::NodeId id) {
   return true;
 }
 
+/// Whether frames lie one behind the other, each with all of its channels, as lowered convolutions leave them.
+bool made_of_frames(const ir::Graph& graph, ir::ValueId value) {
+  constexpr int most_steps = 4;
+  for (int step = 0; step < most_steps; ++step) {
+    const ir::Node* made = graph.producer(value);
+    if (!made) return false;
+    if (made->op == "Transpose") return made->integers("perm") == List{0, 2, 1, 3, 4};
+    if (!is_elementwise(*made) || made->inputs.size() != 1) return false;
+    value = made->inputs[0];
+  }
+  return false;
+}
+
+/// The largest of each frame's windows, then of the frames that a window holds.
+bool pool_frames(ir::Graph& graph, ir::NodeId id) {
+  constexpr int64_t most_frames = 4;
+  const ir::Node node = graph.node(id);
+  const auto x = volume(graph, node.inputs[0]), y = volume(graph, node.outputs[0]);
+  if (!x || !y || node.outputs.size() > 1 || node.text("auto_pad", "NOTSET") != "NOTSET" ||
+      !made_of_frames(graph, node.inputs[0]))
+    return false;
+  const List kernel = node.integers("kernel_shape"), strides = node.integers("strides", {1, 1, 1}),
+             dilations = node.integers("dilations", {1, 1, 1}), pads = node.integers("pads", List(6, 0));
+  if (kernel.size() != 3 || strides.size() != 3 || dilations.size() != 3 || pads.size() != 6 || pads[0] != 0 ||
+      pads[3] != 0 || kernel[0] > most_frames ||
+      (kernel[0] - 1) * dilations[0] + ((*y)[1] - 1) * strides[0] + 1 > (*x)[1])
+    return false;
+  ir::Attributes attributes = node.attributes;
+  attributes["kernel_shape"] = List{kernel[1], kernel[2]}, attributes["strides"] = List{strides[1], strides[2]};
+  if (node.has("dilations")) attributes["dilations"] = List{dilations[1], dilations[2]};
+  attributes["pads"] = List{pads[1], pads[2], pads[4], pads[5]};
+  const List swap{0, 2, 1, 3, 4};
+  Chain chain{graph, node, graph.value(node.outputs[0]).name, node.inputs[0]};
+  chain.apply("Transpose", {}, {{"perm", swap}});
+  chain.reshape({-1, (*x)[0], (*x)[2], (*x)[3]});
+  chain.apply("MaxPool", {}, std::move(attributes));
+  chain.reshape({-1, (*x)[1], (*x)[0], (*y)[2], (*y)[3]});
+  const ir::ValueId frames = chain.value;
+  const auto number = [&](int64_t one) { return constant(graph, chain.name + ".frames", List{one}); };
+  std::vector<ir::ValueId> seen;
+  for (int64_t at = 0; at < kernel[0]; ++at) {
+    const int64_t begin = at * dilations[0], end = begin + ((*y)[1] - 1) * strides[0] + 1;
+    chain.value = frames;
+    chain.apply("Slice", {number(begin), number(end), number(1), number(strides[0])}, {});
+    seen.push_back(chain.value);
+  }
+  chain.value = seen[0];
+  for (size_t at = 1; at < seen.size(); ++at) chain.apply("Max", {seen[at]}, {});
+  chain.apply("Transpose", {}, {{"perm", swap}});
+  replace(graph, id, chain.value);
+  return true;
+}
+
 bool each_is(const List& list, int64_t number) {
   return std::all_of(list.begin(), list.end(), [&](int64_t one) { return one == number; });
 }
@@ -109,6 +162,7 @@ bool lower_volumes(ir::Graph& graph) {
   return each_node(graph, [&](ir::NodeId id) {
     const ir::OpId op = graph.node(id).op;
     if (op == "ConvTranspose") return lower_transposed(graph, id);
+    if (op == "MaxPool" && pool_frames(graph, id)) return true;
     return (op == "MaxPool" || op == "AveragePool") && split_pool(graph, id);
   });
 }
