@@ -63,7 +63,104 @@ std::optional<Sizes> sizes_of(const ir::Graph& graph, const ir::Node& node) {
   return sizes;
 }
 
-/// Windows side by side, [batch, channels, taps, places] as one Slice for each tap, times the weights of each group.
+class Lowering {
+ public:
+  Lowering(ir::Graph& graph, const ir::Node& node, const Sizes& sizes)
+      : graph_(graph), node_(node), sizes_(sizes), name_(graph.value(node.outputs[0]).name) {}
+
+  ir::ValueId result() {
+    ir::ValueId x = node_.inputs[0];
+    if (std::any_of(sizes_.pads.begin(), sizes_.pads.end(), [](int64_t pad) { return pad > 0; })) x = padded(x);
+    ir::ValueId value = sizes_.groups == 1 ? of_pixels(x) : of_groups(x);
+    if (node_.inputs.size() > 2 && node_.inputs[2] != ir::no_value) {
+      std::vector<int64_t> of_bias(axes() + 1, 1);
+      of_bias[0] = sizes_.outputs;
+      value = apply("Add", {value, reshaped(node_.inputs[2], of_bias)});
+    }
+    return value;
+  }
+
+ private:
+  size_t axes() const { return sizes_.window.size(); }
+  ir::ValueId apply(const char* op, std::vector<ir::ValueId> inputs, ir::Attributes attributes = {}) {
+    return graph_.apply(op, std::move(inputs), std::move(attributes), node_.origins, name_);
+  }
+  ir::ValueId numbers(const std::vector<int64_t>& list) { return constant(graph_, name_ + ".sizes", list); }
+  ir::ValueId reshaped(ir::ValueId value, const std::vector<int64_t>& to) {
+    return apply("Reshape", {value, numbers(to)});
+  }
+
+  ir::ValueId padded(ir::ValueId x) {
+    std::vector<int64_t> pads(2 * axes() + 4, 0);
+    for (size_t axis = 0; axis < axes(); ++axis)
+      pads[axis + 2] = sizes_.pads[axis], pads[axes() + axis + 4] = sizes_.pads[axes() + axis];
+    return apply("Pad", {x, numbers(pads)}, {{"mode", "constant"}});
+  }
+
+  /// What each tap of the window sees, of an image whose axes of places begin at `first`.
+  std::vector<ir::ValueId> seen(ir::ValueId x, int64_t first) {
+    std::vector<int64_t> which(axes());
+    for (size_t axis = 0; axis < axes(); ++axis) which[axis] = static_cast<int64_t>(axis) + first;
+    std::vector<ir::ValueId> result;
+    for (int64_t tap = 0; tap < sizes_.taps; ++tap) {
+      std::vector<int64_t> begin(axes()), end(axes());
+      int64_t rest = tap;
+      for (size_t axis = axes(); axis-- > 0;) {
+        begin[axis] = rest % sizes_.window[axis] * sizes_.dilations[axis];
+        end[axis] = begin[axis] + (sizes_.result[axis] - 1) * sizes_.strides[axis] + 1;
+        rest /= sizes_.window[axis];
+      }
+      result.push_back(apply("Slice", {x, numbers(begin), numbers(end), numbers(which), numbers(sizes_.strides)}));
+    }
+    return result;
+  }
+
+  /// Windows as [batch, places, taps and channels] times the weights: few numbers are laid out for the product, as the
+  /// weights are fewer than the windows.
+  ir::ValueId of_pixels(ir::ValueId x) {
+    std::vector<int64_t> last{0}, first{0, static_cast<int64_t>(axes()) + 1}, of_weights;
+    for (size_t axis = 0; axis < axes(); ++axis) {
+      last.push_back(static_cast<int64_t>(axis) + 2);
+      first.push_back(static_cast<int64_t>(axis) + 1);
+      of_weights.push_back(static_cast<int64_t>(axis) + 2);
+    }
+    last.push_back(1);
+    of_weights.insert(of_weights.end(), {1, 0});
+    const std::vector<ir::ValueId> parts = seen(apply("Transpose", {x}, {{"perm", last}}), 1);
+    const ir::ValueId windows =
+        parts.size() == 1 ? parts[0] : apply("Concat", parts, {{"axis", static_cast<int64_t>(axes()) + 1}});
+    const int64_t sum = sizes_.channels * sizes_.taps;
+    const ir::ValueId weights =
+        reshaped(apply("Transpose", {node_.inputs[1]}, {{"perm", of_weights}}), {sum, sizes_.outputs});
+    std::vector<int64_t> of_result{-1};
+    of_result.insert(of_result.end(), sizes_.result.begin(), sizes_.result.end());
+    of_result.push_back(sizes_.outputs);
+    return apply("Transpose", {reshaped(apply("MatMul", {reshaped(windows, {-1, sum}), weights}), of_result)},
+                 {{"perm", first}});
+  }
+
+  /// Windows as [batch, groups, channels and taps, places], which the weights of each group multiply.
+  ir::ValueId of_groups(ir::ValueId x) {
+    std::vector<ir::ValueId> parts = seen(x, 2);
+    if (parts.size() > 1)
+      for (ir::ValueId& part : parts) part = apply("Unsqueeze", {part, numbers({2})});
+    const ir::ValueId windows = parts.size() == 1 ? parts[0] : apply("Concat", parts, {{"axis", int64_t{2}}});
+    const int64_t sum = sizes_.channels / sizes_.groups * sizes_.taps;
+    std::vector<int64_t> of_windows{sizes_.groups, sum, sizes_.places};
+    if (sizes_.batch != 1) of_windows.insert(of_windows.begin(), -1);
+    std::vector<int64_t> of_result{-1, sizes_.outputs};
+    of_result.insert(of_result.end(), sizes_.result.begin(), sizes_.result.end());
+    return reshaped(apply("MatMul", {reshaped(node_.inputs[1], {sizes_.groups, sizes_.outputs / sizes_.groups, sum}),
+                                     reshaped(windows, of_windows)}),
+                    of_result);
+  }
+
+  ir::Graph& graph_;
+  const ir::Node& node_;
+  const Sizes& sizes_;
+  const std::string name_;
+};
+
 bool to_products(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   if (node.op != "Conv" || node.inputs.size() > 3 || graph.value(node.outputs[0]).dtype != DType::f32 ||
@@ -71,56 +168,7 @@ bool to_products(ir::Graph& graph, ir::NodeId id) {
     return false;
   const std::optional<Sizes> sizes = sizes_of(graph, node);
   if (!sizes) return false;
-  const size_t axes = sizes->window.size();
-  const std::string name = graph.value(node.outputs[0]).name;
-  const auto apply = [&](const char* op, std::vector<ir::ValueId> inputs, ir::Attributes attributes = {}) {
-    return graph.apply(op, std::move(inputs), std::move(attributes), node.origins, name);
-  };
-  const auto numbers = [&](const std::vector<int64_t>& list) { return constant(graph, name + ".sizes", list); };
-
-  ir::ValueId x = node.inputs[0];
-  if (std::any_of(sizes->pads.begin(), sizes->pads.end(), [](int64_t pad) { return pad > 0; })) {
-    std::vector<int64_t> pads(2 * axes + 4, 0);
-    std::copy_n(sizes->pads.begin(), axes, pads.begin() + 2);
-    std::copy_n(sizes->pads.begin() + static_cast<std::ptrdiff_t>(axes), axes,
-                pads.begin() + 4 + static_cast<std::ptrdiff_t>(axes));
-    x = apply("Pad", {x, numbers(pads)}, {{"mode", "constant"}});
-  }
-  std::vector<int64_t> which(axes);
-  for (size_t axis = 0; axis < axes; ++axis) which[axis] = static_cast<int64_t>(axis) + 2;
-  std::vector<ir::ValueId> seen;
-  for (int64_t tap = 0; tap < sizes->taps; ++tap) {
-    std::vector<int64_t> begin(axes), end(axes);
-    int64_t rest = tap;
-    for (size_t axis = axes; axis-- > 0;) {
-      begin[axis] = rest % sizes->window[axis] * sizes->dilations[axis];
-      end[axis] = begin[axis] + (sizes->result[axis] - 1) * sizes->strides[axis] + 1;
-      rest /= sizes->window[axis];
-    }
-    const ir::ValueId places =
-        apply("Slice", {x, numbers(begin), numbers(end), numbers(which), numbers(sizes->strides)});
-    seen.push_back(sizes->taps == 1 ? places : apply("Unsqueeze", {places, numbers({2})}));
-  }
-  const ir::ValueId windows = seen.size() == 1 ? seen[0] : apply("Concat", seen, {{"axis", int64_t{2}}});
-
-  const int64_t sum = sizes->channels / sizes->groups * sizes->taps, rows = sizes->outputs / sizes->groups;
-  std::vector<int64_t> of_windows{sum, sizes->places}, of_weights{rows, sum};
-  if (sizes->batch != 1 || sizes->groups > 1) {
-    of_windows.insert(of_windows.begin(), sizes->groups);
-    of_weights.insert(of_weights.begin(), sizes->groups);
-  }
-  if (sizes->batch != 1) of_windows.insert(of_windows.begin(), -1);
-  ir::ValueId value = apply("MatMul", {apply("Reshape", {node.inputs[1], numbers(of_weights)}),
-                                       apply("Reshape", {windows, numbers(of_windows)})});
-  std::vector<int64_t> of_result{-1, sizes->outputs};
-  of_result.insert(of_result.end(), sizes->result.begin(), sizes->result.end());
-  value = apply("Reshape", {value, numbers(of_result)});
-  if (node.inputs.size() > 2 && node.inputs[2] != ir::no_value) {
-    std::vector<int64_t> of_bias(axes + 1, 1);
-    of_bias[0] = sizes->outputs;
-    value = apply("Add", {value, apply("Reshape", {node.inputs[2], numbers(of_bias)})});
-  }
-  replace(graph, id, value);
+  replace(graph, id, Lowering(graph, node, *sizes).result());
   return true;
 }
 
