@@ -71,7 +71,7 @@ class Lowering {
   ir::ValueId result() {
     ir::ValueId x = node_.inputs[0];
     if (std::any_of(sizes_.pads.begin(), sizes_.pads.end(), [](int64_t pad) { return pad > 0; })) x = padded(x);
-    ir::ValueId value = sizes_.groups == 1 ? of_pixels(x) : of_groups(x);
+    ir::ValueId value = is_of_pixels() ? of_pixels(x) : of_groups(x);
     if (node_.inputs.size() > 2 && node_.inputs[2] != ir::no_value) {
       std::vector<int64_t> of_bias(axes() + 1, 1);
       of_bias[0] = sizes_.outputs;
@@ -82,6 +82,11 @@ class Lowering {
 
  private:
   size_t axes() const { return sizes_.window.size(); }
+  /// Where pixels hold some channels, so that copying them side by side takes few steps.
+  bool is_of_pixels() const {
+    constexpr int64_t least_channels = 8;
+    return (sizes_.groups == 1 || sizes_.batch == 1) && sizes_.channels / sizes_.groups >= least_channels;
+  }
   ir::ValueId apply(const char* op, std::vector<ir::ValueId> inputs, ir::Attributes attributes = {}) {
     return graph_.apply(op, std::move(inputs), std::move(attributes), node_.origins, name_);
   }
@@ -115,28 +120,37 @@ class Lowering {
     return result;
   }
 
-  /// Windows as [batch, places, taps and channels] times the weights: few numbers are laid out for the product, as the
-  /// weights are fewer than the windows.
+  /// Windows as [batch or groups, places, taps and channels] times the weights, which are fewer than they are and so
+  /// take less to be packed. Groups, of one image, are as images.
   ir::ValueId of_pixels(ir::ValueId x) {
-    std::vector<int64_t> last{0}, first{0, static_cast<int64_t>(axes()) + 1}, of_weights;
+    const int64_t groups = sizes_.groups, channels = sizes_.channels / groups, outputs = sizes_.outputs / groups,
+                  sum = channels * sizes_.taps;
+    std::vector<int64_t> last{0}, first{0, static_cast<int64_t>(axes()) + 1}, of_weights{0}, image(axes(), 0),
+        window{groups, outputs, channels};
     for (size_t axis = 0; axis < axes(); ++axis) {
       last.push_back(static_cast<int64_t>(axis) + 2);
       first.push_back(static_cast<int64_t>(axis) + 1);
-      of_weights.push_back(static_cast<int64_t>(axis) + 2);
+      of_weights.push_back(static_cast<int64_t>(axis) + 3);
     }
     last.push_back(1);
-    of_weights.insert(of_weights.end(), {1, 0});
+    of_weights.insert(of_weights.end(), {2, 1});
+    window.insert(window.end(), sizes_.window.begin(), sizes_.window.end());
+    image.insert(image.begin(), {groups, channels});
+    if (groups > 1) x = reshaped(x, image);
     const std::vector<ir::ValueId> parts = seen(apply("Transpose", {x}, {{"perm", last}}), 1);
     const ir::ValueId windows =
         parts.size() == 1 ? parts[0] : apply("Concat", parts, {{"axis", static_cast<int64_t>(axes()) + 1}});
-    const int64_t sum = sizes_.channels * sizes_.taps;
-    const ir::ValueId weights =
-        reshaped(apply("Transpose", {node_.inputs[1]}, {{"perm", of_weights}}), {sum, sizes_.outputs});
-    std::vector<int64_t> of_result{-1};
+    const ir::ValueId weights = apply("Transpose", {reshaped(node_.inputs[1], window)}, {{"perm", of_weights}});
+    const bool one = groups == 1;
+    const ir::ValueId product =
+        apply("MatMul", {one ? reshaped(windows, {-1, sum}) : reshaped(windows, {groups, sizes_.places, sum}),
+                         one ? reshaped(weights, {sum, outputs}) : reshaped(weights, {groups, sum, outputs})});
+    std::vector<int64_t> of_result{-1}, whole{-1, sizes_.outputs};
     of_result.insert(of_result.end(), sizes_.result.begin(), sizes_.result.end());
-    of_result.push_back(sizes_.outputs);
-    return apply("Transpose", {reshaped(apply("MatMul", {reshaped(windows, {-1, sum}), weights}), of_result)},
-                 {{"perm", first}});
+    of_result.push_back(outputs);
+    whole.insert(whole.end(), sizes_.result.begin(), sizes_.result.end());
+    const ir::ValueId value = apply("Transpose", {reshaped(product, of_result)}, {{"perm", first}});
+    return one ? value : reshaped(value, whole);
   }
 
   /// Windows as [batch, groups, channels and taps, places], which the weights of each group multiply.
