@@ -111,7 +111,8 @@ Reason direct_refuses(const ConvShape& s, const Epilogue&) {
 
 Reason gemv_refuses(const ConvShape& s, const Epilogue&) {
   if (s.in_nchw) return {Reason::layout, "NHWC"};
-  if (s.out_h != 1 || s.out_w != 1 || s.in_h != 1 || s.in_w != 1) return {Reason::window, "the whole of one pixel"};
+  if (s.out_h != 1 || s.out_w != 1 || s.in_h != 1 || s.in_w != 1 || s.kernel_h != 1 || s.kernel_w != 1)
+    return {Reason::window, "the whole of one pixel"};
   return s.groups != 1 ? Reason(Reason::grouped) : Reason();
 }
 
