@@ -79,10 +79,11 @@ class TENON_API Engine {
   /// What a first run takes as carried: zeros. Sizes that the model leaves open are those of the same name among the
   /// other inputs of the first run, or else 0, as of a cache that is empty; `sizes` says otherwise, by input.
   State state(const Shapes& sizes = {}) const;
-  /// A session for the sizes given (the engine's own where none are). `threads` 0: as many as the engine was built for,
-  /// at most the cores there are.
+  /// A session for the sizes given (the engine's own where none are). `threads`: 1 to 1024; 0: as many as the engine
+  /// was built for, at most the cores there are. Throws Error(usage) for other numbers and for sizes that the model or
+  /// the profiles do not have, Error(resource) where memory or threads are short.
   Session session(int threads = 0, const Shapes& shapes = {}) const;
-  /// A session of that profile alone, ready for its best sizes.
+  /// A session of that profile alone, ready for its best sizes. Throws Error(usage) for a name that no profile has.
   Session session(const std::string& profile, int threads = 0) const;
   /// The same with the arena of `other`, a session on the same GPU whose arena is at least as large: for engines that
   /// run in turn, as a detector and the classifier of what it finds. Runs of the two wait for one another, but those of

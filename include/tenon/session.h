@@ -26,6 +26,7 @@ struct LayerTime {
 
 /// Bytes of a session, known before its first run and the same after it.
 struct MemoryUse {
+  /// Of values between steps; of those alive at once, below which no arena can be; of weights as kernels read them.
   int64_t arena_bytes = 0, arena_lower_bound = 0, weights_bytes = 0;
   int64_t input_bytes = 0, workspace_bytes = 0;  ///< on a GPU: inputs as copied there, and what kernels work in
   /// On a GPU what a session allocates there, to the byte; the driver hands out whole pages, and keeps its own state,
@@ -89,7 +90,8 @@ class TENON_API Session {
   /// A run on what is bound, without allocation in the steady state; an input that is not is read from input(). Throws
   /// Error(usage) where a bound output has other sizes than the run gives.
   void run();
-  /// An output of the last run(): the bound tensor, or memory of the session that is valid until the next run.
+  /// An output of the last run(), in the engine's order: the bound tensor, or memory of the session that is valid until
+  /// the next run. Throws Error(usage) behind the last output, and before the first run.
   Tensor output(size_t at) const;
   /// The run of these inputs on a thread of the session, behind those that were put there before; the outputs are as
   /// run(inputs) gives them. Until it is done other members throw Error(usage); `inputs` are held as long.
@@ -101,7 +103,8 @@ class TENON_API Session {
   std::future<std::vector<Tensor>> run_async();
   void run_async(Done done);
   /// Memory of the session for an input, in the engine's order, of the sizes of the last run or else those the session
-  /// was made for. A run that is given this tensor copies nothing on the host; on a GPU it is page-locked.
+  /// was made for. A run that is given this tensor copies nothing on the host; on a GPU it is page-locked. Throws
+  /// Error(usage) behind the last input.
   Tensor input(size_t at);
   /// For an engine on a GPU: puts a run on `stream` (a CUstream or cudaStream_t of the device's primary context) and
   /// returns. `inputs` and `outputs` are dense tensors on that GPU, in the engine's order, of the sizes of the last run
@@ -114,7 +117,7 @@ class TENON_API Session {
   /// The session's own memory of an input or output on the GPU; an empty tensor on the CPU.
   Tensor device_input(size_t at) const;
   Tensor device_output(size_t at) const;
-  /// Time of each step over `iterations` runs on the present inputs, in order.
+  /// Mean time of each step in `iterations` runs on these inputs, in order; of 0 runs zeros.
   std::vector<LayerTime> profile(std::span<const Tensor> inputs, int iterations);
   /// Milliseconds that each of `iterations` runs takes on the GPU, on the operands of the last run, without the copies
   /// of inputs and outputs; empty for an engine on the CPU.

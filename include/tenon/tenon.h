@@ -8,7 +8,8 @@
  * of their name, which takes null. Text is UTF-8 as models have it, ends with a zero, and lives as long as the object
  * that it was asked of. Structures that begin with their size are set up by their `_init`: a later version may add
  * members to their ends, which programs compiled before do not have, and treats these as `_init` leaves them. Other
- * structures stay as they are. Engines may be used by any thread; a session by one at a time. */
+ * structures stay as they are. Engines may be used by any thread; a session by one at a time. A pointer that must not
+ * be null, an index behind the last and a name that is not there are TENON_USAGE. */
 #include <tenon/tenon_values.h>
 
 #ifdef __cplusplus
@@ -80,7 +81,7 @@ typedef struct tenon_calibrator {
   void* context;
   int64_t samples;    /* how many there will be; 0: not known */
   const char* method; /* null: "auto"; "minmax", "percentile", "mse", "entropy", "entropy-legacy" */
-  double percentile;  /* for "percentile": 99.99 by `_init` */
+  double percentile;  /* for "percentile", 50 to 100: 99.99 by `_init` */
   double max_error;   /* relative squared error at the outputs above which layers stay in floats: 0.001 by `_init` */
   const char* cache;  /* a file that the calibration is read from where it fits, else written to; null: none */
 } tenon_calibrator;
@@ -223,7 +224,7 @@ typedef struct tenon_session tenon_session;
 
 typedef struct tenon_session_options {
   size_t size;
-  int32_t threads; /* 0: as many as the engine was built for, at most the cores there are */
+  int32_t threads; /* 1 to 1024; 0: as many as the engine was built for, at most the cores there are */
   const tenon_shape* shapes;
   size_t shape_count;
   const char* profile; /* whose sizes alone the session takes, in the place of `shapes`; null: those of all */

@@ -61,6 +61,7 @@ class TENON_API Tensor {
                      std::shared_ptr<const void> keep = nullptr);
   static Tensor of_strings(const Dims& dims, std::vector<std::string> strings);
   static Tensor of_sequence(std::vector<Tensor> items);
+  /// A copy of as many values as `dims` has elements; a T has the size of the type.
   template <class T>
   static Tensor of(DType type, const Dims& dims, std::span<const T> values) {
     Tensor tensor(type, dims);
@@ -100,7 +101,7 @@ class TENON_API Tensor {
   const std::vector<std::string>& strings() const { return *strings_; }
   std::vector<Tensor>& sequence() { return *sequence_; }
   const std::vector<Tensor>& sequence() const { return *sequence_; }
-  /// The same elements under other sizes of equal product; of a dense tensor.
+  /// The same elements under other sizes; of a dense tensor. Throws Error(usage) where the products differ.
   Tensor reshaped(const Dims& dims) const;
   /// Dense elements of its own. Throws Error(usage) where they lie on another device.
   Tensor copy() const;
