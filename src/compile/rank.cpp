@@ -58,7 +58,8 @@ struct CandidateProgram {
   double milliseconds() const { return streams->time(1)[0]; }
   /// A processor that rests runs faster for a while than under lasting load, the more so the more it computes.
   void warm() const {
-    for (double spent = 0; spent < warm_seconds * 1e3;) spent += milliseconds();
+    const auto begin = Wall::now();
+    while (std::chrono::duration<double>(Wall::now() - begin).count() < warm_seconds) milliseconds();
   }
 };
 
