@@ -69,6 +69,7 @@ Reason conv_geometry(const Problem& problem, ConvShape& shape) {
   const ir::Node& node = *problem.node;
   const Operand &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
   if (x.dims.rank() != 4) return {Reason::shape, "the input", "two spatial axes"};
+  if (w.dims.elements() == 0) return Reason::empty;
   const Operand* bias = problem.inputs.size() > 2 && problem.inputs[2] ? &problem.inputs[2] : nullptr;
   if (bias && (!bias->constant || bias->dtype != DType::f32)) return {Reason::not_constant, "the bias"};
   const bool last = node.text("layout", "") == "NHWC";
