@@ -137,7 +137,7 @@ def mean_precision(found, labels):
     return 100 * np.mean([average_precision(found, labels, kind, one) for kind in kinds for one in least])
 
 
-def suppressed(boxes, scores, kinds):
+def nms(boxes, scores, kinds):
     order, kept = list(np.argsort(-scores)[:300]), []
     moved = boxes + kinds[:, None] * 200
     while order and len(kept) < 50:
@@ -158,7 +158,7 @@ def raw_boxes(outputs, labels):
             boxes.append(np.stack([x - left, y - up, x + right, y + down], -1).reshape(-1, 4))
             scores.append(score[0].reshape(score.shape[1], -1).T)
         boxes, scores = np.concatenate(boxes), 1 / (1 + np.exp(-np.concatenate(scores)))
-        found.append(suppressed(boxes, scores.max(1), scores.argmax(1)))
+        found.append(nms(boxes, scores.max(1), scores.argmax(1)))
     return mean_precision(found, labels)
 
 
@@ -214,7 +214,7 @@ def anchors(outputs, labels):
         centre = table[:, :2] + offsets[0, :, :2] * table[:, 2:]
         boxes = corners(np.concatenate([centre, table[:, 2:] * np.exp(offsets[0, :, 2:].clip(max=3))], 1))
         shares = 1 / (1 + np.exp(-scores[0]))
-        found.append(suppressed(boxes, shares.max(1), shares.argmax(1)))
+        found.append(nms(boxes, shares.max(1), shares.argmax(1)))
     return mean_precision(found, labels)
 
 

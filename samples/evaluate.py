@@ -27,7 +27,7 @@ def iou_matrix(a, b):
   return inter / np.maximum(area_a[:, None] + area_b[None] - inter, 1e-9)
 
 
-def suppress(boxes, scores, limit, most):
+def nms(boxes, scores, limit, most):
   """Indices kept by greedy NMS of boxes that overlap a better one by more than `limit`."""
   order = np.argsort(-scores, kind='stable')
   overlap = iou_matrix(boxes[order], boxes[order]) > limit
@@ -64,7 +64,7 @@ def decode(output, confidence=0.001, limit=0.7, most=300):
     classes, anchors, scores = classes[best], anchors[best], scores[best]
   centre, extent = output[:2, anchors].T, output[2:4, anchors].T
   boxes = np.concatenate([centre - extent / 2, centre + extent / 2], 1)
-  kept = suppress(boxes + classes[:, None] * 4096.0, scores, limit, most)
+  kept = nms(boxes + classes[:, None] * 4096.0, scores, limit, most)
   return boxes[kept], scores[kept], classes[kept]
 
 

@@ -118,7 +118,7 @@ class Kept {
 
 /// Greedy NMS per batch entry and class, in falling score; rows are (batch, class, box). `room` is how many
 /// there may be.
-std::vector<int64_t> suppress(Evaluation& ctx, int64_t& room) {
+std::vector<int64_t> nms(Evaluation& ctx, int64_t& room) {
   const Tensor boxes = as_f32(ctx.input(0)), scores = as_f32(ctx.input(1));
   const Dims &b = boxes.dims(), &s = scores.dims();
   if (boxes.dtype() != DType::f32 || scores.dtype() != DType::f32) ctx.fail("boxes and scores must be f32");
@@ -169,13 +169,13 @@ void deliver_rows(Evaluation& ctx, const std::vector<int64_t>& rows, int64_t roo
 
 void evaluate(Evaluation& ctx) {
   int64_t room = 0;
-  const std::vector<int64_t> rows = suppress(ctx, room);
+  const std::vector<int64_t> rows = nms(ctx, room);
   deliver_rows(ctx, rows, static_cast<int64_t>(rows.size()) / 3);
 }
 
 void evaluate_bounded(Evaluation& ctx) {
   int64_t room = 0;
-  const std::vector<int64_t> rows = suppress(ctx, room);
+  const std::vector<int64_t> rows = nms(ctx, room);
   deliver_rows(ctx, rows, room);
   *ctx.output(1, DType::i64, Dims{1}).data<int64_t>() = static_cast<int64_t>(rows.size()) / 3;
 }

@@ -7,17 +7,6 @@
 namespace tenon::passes::narrow {
 namespace {
 
-std::optional<std::vector<int64_t>> sizes_of(const ir::Graph& graph, ir::ValueId value) {
-  const ir::Shape* shape = shape_of(graph, value);
-  if (!shape) return std::nullopt;
-  std::vector<int64_t> sizes;
-  for (const ir::Dim& size : *shape) {
-    if (!size.is_constant() || size.value() < 1) return std::nullopt;
-    sizes.push_back(size.value());
-  }
-  return sizes;
-}
-
 /// Whether all users are sums or products of two operands, whose other one has each of the value's axes in full.
 bool stretches_itself(const ir::Graph& graph, ir::ValueId value, const std::vector<int64_t>& full) {
   if (graph.is_output(value) || graph.value(value).users.empty()) return false;

@@ -2,21 +2,6 @@
 #include "passes/resizing.h"
 
 namespace tenon::passes {
-namespace {
-
-std::optional<std::vector<int64_t>> sizes_of(const ir::Graph& graph, ir::ValueId id) {
-  const ir::Shape* shape = shape_of(graph, id);
-  if (!shape) return std::nullopt;
-  std::vector<int64_t> sizes;
-  for (const ir::Dim& dim : *shape) {
-    if (!dim.is_constant() || dim.value() < 1) return std::nullopt;
-    sizes.push_back(dim.value());
-  }
-  return sizes;
-}
-
-}  // namespace
-
 double Resizing::share() const {
   double share = 1;
   for (size_t axis = 0; axis < in.size(); ++axis)

@@ -152,6 +152,17 @@ bool has_one_scale(const ir::Graph& graph, const ir::Node& node, DType bytes) {
          (bytes != DType::f8e4m3fn || graph.constant(node.inputs[2])->data<uint8_t>()[0] == 0);
 }
 
+std::optional<std::vector<int64_t>> sizes_of(const ir::Graph& graph, ir::ValueId value) {
+  const ir::Shape* shape = shape_of(graph, value);
+  if (!shape) return std::nullopt;
+  std::vector<int64_t> sizes;
+  for (const ir::Dim& size : *shape) {
+    if (!size.is_constant() || size.value() < 1) return std::nullopt;
+    sizes.push_back(size.value());
+  }
+  return sizes;
+}
+
 std::optional<std::vector<int64_t>> integers(const ir::Graph& graph, ir::ValueId id) {
   const Tensor* tensor = graph.constant(id);
   if (!tensor) return std::nullopt;
