@@ -60,7 +60,6 @@ namespace tenon::backends {
   X(form, "it is no {0}")                                     \
   X(activation, "its activation must be {0}")                 \
   X(residual, "it adds a residual")                           \
-  X(order, "what it adds up would depend on the order")       \
   X(other_kernel, "another kernel is for that")
 
 enum class ReasonCode : uint8_t {

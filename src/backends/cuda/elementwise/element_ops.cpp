@@ -87,8 +87,13 @@ Reason types_of(const Problem& problem) {
 }
 
 Reason remainder_of(const Problem& problem, std::string& body) {
-  if (const Reason reason = types_of(problem)) return reason;
   const DType type = problem.inputs[0].dtype;
+  const bool real = is_real(type) && same_types(problem, 0, 2) && type == problem.outputs[0].dtype;
+  if (real && problem.node->integer("fmod", 0)) {
+    body = "    r = " + written(problem.outputs[0], "fmodf(f32_of(v0), f32_of(v1))") + ";\n";
+    return {};
+  }
+  if (const Reason reason = types_of(problem)) return reason;
   if (!is_whole(type)) return {Reason::element_type, "elements", "a type with this operation"};
   body = "    const auto a = v0, b = v1;\n    const " + number_type(type) + " n = b == 0 || b == -1 ? 0 : a % b;\n";
   body += problem.node->integer("fmod", 0) ? "    r = n;\n" : "    r = n != 0 && (n < 0) != (b < 0) ? n + b : n;\n";
@@ -104,6 +109,15 @@ Reason arithmetic_of(const Problem& problem, std::string& body) {
   const std::string b = problem.inputs.size() > 1 ? ", b = " + read(problem.inputs[1], "v1") : "";
   body = "    const auto a = " + read(problem.inputs[0], "v0") + b +
          ";\n    r = " + written(problem.outputs[0], formula.data) + ";\n";
+  return {};
+}
+
+/// Of a float, "a".
+template <Text formula>
+Reason function_of(const Problem& problem, std::string& body) {
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  if (!is_real(x.dtype) || x.dtype != y.dtype) return {Reason::element_type, "elements", "f32, f16 or bf16"};
+  body = "    const float a = f32_of(v0);\n    r = " + written(y, formula.data) + ";\n";
   return {};
 }
 
@@ -134,6 +148,12 @@ struct Register {
     add<arithmetic_of<false, "a * b">>("Mul"), add<arithmetic_of<false, "0 - a">>("Neg");
     add<arithmetic_of<false, "a > b ? a : b">>("Max"), add<arithmetic_of<false, "a < b ? a : b">>("Min");
     add<arithmetic_of<false, "a < 0 ? 0 - a : a">>("Abs");
+    add<arithmetic_of<false, "a & b">>("BitwiseAnd"), add<arithmetic_of<false, "a | b">>("BitwiseOr");
+    add<arithmetic_of<false, "a ^ b">>("BitwiseXor"), add<arithmetic_of<false, "~a">>("BitwiseNot");
+    add<function_of<"acosf(a)">>("Acos"), add<function_of<"asinf(a)">>("Asin"), add<function_of<"atanf(a)">>("Atan");
+    add<function_of<"acoshf(a)">>("Acosh"), add<function_of<"asinhf(a)">>("Asinh");
+    add<function_of<"atanhf(a)">>("Atanh"), add<function_of<"coshf(a)">>("Cosh"), add<function_of<"sinhf(a)">>("Sinh");
+    add<function_of<"tanf(a)">>("Tan");
     // A quotient by 0, which has no meaning, is 0.
     add<arithmetic_of<false, "b == 0 ? 0 : b == -1 ? 0 - a : a / b">>("Div");
     add<is_nan_of>("IsNaN"), add<choice_of>("Where"), add<conversion_of>("Cast"), add<remainder_of>("Mod");

@@ -71,7 +71,9 @@ Map copy_map(const Dims& dims, const Dims& from, const Dims& to, int size) {
 
 Source Map::source() const {
   const size_t operands = strides.size() - 1;
-  std::string text = "struct Params { u64 operand[9]; i64 strides[9][6]; u32 dims[6]; u32 count; };\n";
+  const std::string axes = std::to_string(most_map_axes), most = std::to_string(most_map_operands + 1);
+  std::string text = "struct Params { u64 operand[" + most + "]; i64 strides[" + most + "][" + axes + "]; u32 dims[" +
+                     axes + "]; u32 count; };\n";
   for (size_t k = 0; k <= operands; ++k)
     text += "struct __align__(" + std::to_string(sizes[k] * vector) + ") V" + std::to_string(k) + " { " + types[k] +
             " e[" + std::to_string(vector) + "]; };\n";

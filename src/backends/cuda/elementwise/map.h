@@ -8,7 +8,7 @@
 namespace tenon::cuda {
 
 constexpr size_t most_map_operands = 8;
-constexpr size_t most_map_axes = 6;
+constexpr size_t most_map_axes = 8;
 
 /// Elements to visit, with the strides of each operand and, last, of the result. Strides of 0 broadcast.
 struct Map {

@@ -10,10 +10,10 @@ namespace tenon::cuda {
 struct ResizeParams {
   POINTER(const T) x;
   POINTER(T) y;
-  POINTER(const i64) offset_a, offset_b;
-  POINTER(const float) weight_a, weight_b;
-  i64 xs[4], ys[4];  // of the resized axes: 0 in xs
-  u32 dims[4];       // the last in vectors
+  POINTER(const i64) offsets[3];
+  POINTER(const float) weights[3];
+  i64 xs[5], ys[5];  // of the resized axes: 0 in xs
+  u32 dims[5];       // the last in vectors
   u32 count;
 };
 

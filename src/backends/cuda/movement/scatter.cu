@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A dense tensor with some of its elements replaced: first a copy, then the updates, of which no two may go to one
 // place. ELEMENT: any type of its bytes; INDEX: type of the indices, counted from the end where negative. An update
-// that is outside is dropped.
+// that is outside is dropped. REDUCTION: updates are taken one after the other into what stands at their place, as WIDE,
+// integers where WHOLE: 1 added, 2 multiplied, 3 the larger, 4 the smaller.
 typedef ELEMENT T;
 #include "scatter_params.h"
 typedef tenon::cuda::ScatterParams Params;
@@ -46,3 +47,76 @@ extern "C" __global__ void __launch_bounds__(256) scatter_elements(const Breadcr
   }
   if (inside) p.y[to] = p.updates[i];
 }
+
+#ifdef REDUCTION
+__device__ __forceinline__ WIDE combined(WIDE a, WIDE b) {
+  if (REDUCTION == 1) return a + b;
+  if (REDUCTION == 2) return a * b;
+  if (a != a || b != b) return a + b;
+  return (REDUCTION == 3 ? a < b : b < a) ? b : a;
+}
+template <class V>
+__device__ __forceinline__ WIDE wide(V v) {
+  if constexpr (WHOLE) return v;
+  else return f32_of(v);
+}
+template <class V>
+__device__ __forceinline__ V narrow(WIDE v) {
+  if constexpr (WHOLE) return v;
+  else return of_f32<V>(v);
+}
+
+// A warp looks through all tuples for those of its slice.
+extern "C" __global__ void __launch_bounds__(256)
+    reduce_nd(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+  wait_for_previous(breadcrumb);
+  constexpr int PIECES = 4;
+  const int lane = threadIdx.x & 31;
+  const i64 warp = ((i64)blockIdx.x * 256 + threadIdx.x) / 32, parts = (p.slice + 31) / 32;
+  const i64 begin = warp / parts * p.slice, e = warp % parts * 32 + lane, tuples = p.count / p.slice;
+  if (begin >= p.all) return;
+  const bool own = e < p.slice;
+  WIDE sum = own ? wide(p.x[begin + e]) : 0;
+  for (i64 first = 0; first < tuples; first += 32 * PIECES) {
+    u32 hits[PIECES];
+#pragma unroll
+    for (int k = 0; k < PIECES; ++k) {
+      const i64 tuple = first + k * 32 + lane;
+      i64 to = 0;
+      bool hit = tuple < tuples;
+      for (int axis = 0; hit && axis < p.picked; ++axis)
+        hit = place(p.at[tuple * p.picked + axis], p.sizes[axis], p.steps[axis], to);
+      hits[k] = __ballot_sync(~0u, hit && to == begin);
+    }
+#pragma unroll
+    for (int k = 0; k < PIECES; ++k)
+      for (; hits[k]; hits[k] &= hits[k] - 1)
+        if (own) sum = combined(sum, wide(p.updates[(first + k * 32 + __ffs(hits[k]) - 1) * p.slice + e]));
+  }
+  if (own) p.y[begin + e] = narrow<T>(sum);
+}
+
+// A thread looks through the indices along the axis of its element.
+extern "C" __global__ void __launch_bounds__(256)
+    reduce_elements(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+  wait_for_previous(breadcrumb);
+  const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;
+  if (i >= p.all) return;
+  i64 rest = i, from = 0, step = 0, stride = 1, own = 0, count = 0;
+  bool inside = true;
+#pragma unroll
+  for (int axis = 5; axis >= 0; --axis) {
+    const i64 at = rest % p.sizes[axis];
+    rest /= p.sizes[axis];
+    if (axis == p.picked) step = stride, own = at, count = p.dims[axis];
+    else inside &= at < p.dims[axis], from += at * stride;
+    stride *= p.dims[axis];
+  }
+  WIDE sum = wide(p.x[i]);
+  for (i64 k = 0; inside && k < count; ++k) {
+    const i64 index = p.at[from + k * step];
+    if (index == own || index + p.sizes[p.picked] == own) sum = combined(sum, wide(p.updates[from + k * step]));
+  }
+  p.y[i] = narrow<T>(sum);
+}
+#endif

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <optional>
 
+#include "backends/cuda/reduction/reduce.h"
 #include "backends/cuda/reduction/reduce_params.h"
 #include "backends/cuda/convolution/convolution.h"
 #include "backends/cuda/runtime/simple_step.h"
-#include "ops/op.h"
 
 namespace tenon::cuda::reduce {
 namespace {
@@ -13,6 +12,8 @@ namespace {
 constexpr size_t most_axes = 4;  // of rows
 
 using Params = ReduceParams;
+
+}  // namespace
 
 std::optional<std::vector<int64_t>> axes_of(const Problem& problem) {
   const ir::Node& node = *problem.node;
@@ -37,6 +38,8 @@ std::optional<std::vector<int64_t>> axes_of(const Problem& problem) {
   std::sort(axes.begin(), axes.end());
   return axes;
 }
+
+namespace {
 
 /// Where the rows of a view lie that is reduced along its last axes; false where they are on too many axes.
 bool set_rows(const Operand& x, size_t first, Params& params) {
@@ -77,23 +80,13 @@ Reason shape_of(const Problem& problem, Params& params) {
                                                                  : Reason(Reason::too_many, most_axes, "axes of rows");
 }
 
+}  // namespace
+
 Reason refuses(const Problem& problem, const Properties&) {
   Params params;
   return shape_of(problem, params);
 }
 
-/// Neighbours of inner that a lane takes at once.
-std::vector<int> vectors_of(const Problem& problem, const Params& params) {
-  const Operand& x = problem.inputs[0];
-  const auto most = static_cast<int>(16 / size_of(x.dtype));
-  std::vector<int> list;
-  for (int vector = most; vector > 1; vector /= 2)
-    if (params.inner > 1 && x.aligned && params.inner % vector == 0) list.push_back(vector);
-  list.push_back(1);
-  return list;
-}
-
-/// As reduce.cu numbers them.
 int kind_of(ops::Reduction reduction) {
   switch (reduction) {
     case ops::Reduction::sum: return 0;
@@ -104,6 +97,19 @@ int kind_of(ops::Reduction reduction) {
     case ops::Reduction::l1: return 6;
     default: return 2;
   }
+}
+
+namespace {
+
+/// Neighbours of inner that a lane takes at once.
+std::vector<int> vectors_of(const Problem& problem, const Params& params) {
+  const Operand& x = problem.inputs[0];
+  const auto most = static_cast<int>(16 / size_of(x.dtype));
+  std::vector<int> list;
+  for (int vector = most; vector > 1; vector /= 2)
+    if (params.inner > 1 && x.aligned && params.inner % vector == 0) list.push_back(vector);
+  list.push_back(1);
+  return list;
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
