@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "passes/passes.h"
 #include "passes/ramps.h"
@@ -213,12 +214,72 @@ bool to_transpose(ir::Graph& graph, ir::NodeId id) {
   return true;
 }
 
+/// The numbers from 0 up to so many elements, as a pool of single ones counts its planes; none where they are too many.
+std::optional<Tensor> places_in(const ir::Shape& shape) {
+  constexpr int64_t most = 1 << 22;
+  Dims dims;
+  int64_t room = most;
+  for (const ir::Dim& dim : shape) {
+    if (!dim.is_constant()) return std::nullopt;
+    dims.push_back(dim.value());
+    room /= std::max<int64_t>(1, dim.value());
+  }
+  if (room == 0) return std::nullopt;
+  std::vector<int64_t> numbers(static_cast<size_t>(dims.elements()));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return Tensor::of<int64_t>(DType::i64, dims, numbers);
+}
+
+/// A pool of single elements gives them back, and where they lie are numbers from 0 up: exporters slice these to learn
+/// where each plane of another pool begins.
+bool to_places(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  if (node.op != "MaxPool" || !same_shape(graph, node.inputs[0], node.outputs[0])) return false;
+  const auto all_are = [&](const char* name, int64_t number) {
+    const std::vector<int64_t> list = node.integers(name);
+    return std::all_of(list.begin(), list.end(), [&](int64_t item) { return item == number; });
+  };
+  if (!all_are("kernel_shape", 1) || !all_are("strides", 1) || !all_are("pads", 0)) return false;
+  const ir::ValueId indices = node.outputs.size() > 1 ? node.outputs[1] : ir::no_value;
+  if (indices != ir::no_value && (graph.is_output(indices) || !graph.value(indices).users.empty())) {
+    const std::vector<ir::NodeId>& users = graph.value(indices).users;
+    const bool sliced = std::all_of(users.begin(), users.end(), [&](ir::NodeId user) {
+      const ir::Node& slice = graph.node(user);
+      return slice.op == "Slice" && slice.inputs[0] == indices &&
+             std::all_of(slice.inputs.begin() + 1, slice.inputs.end(),
+                         [&](ir::ValueId input) { return input == ir::no_value || graph.constant(input); });
+    });
+    if (!sliced || graph.is_output(indices) || node.integer("storage_order", 0) != 0) return false;
+    const auto places = places_in(*shape_of(graph, node.inputs[0]));
+    if (!places) return false;
+    graph.replace_uses(indices, graph.add_constant(graph.value(indices).name, *places));
+  }
+  replace(graph, id, node.inputs[0]);
+  return true;
+}
+
+/// Integers that are added behind their subtraction.
+bool to_minuend(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node& node = graph.node(id);
+  if (node.op != "Add" || graph.value(node.outputs[0]).dtype != DType::i64) return false;
+  for (size_t side = 0; side < 2; ++side) {
+    const ir::Node* less = made_by(graph, node.inputs[side], "Sub");
+    if (!less || !same_shape(graph, less->inputs[0], node.outputs[0])) continue;
+    const auto added = integers(graph, node.inputs[1 - side]), taken = integers(graph, less->inputs[1]);
+    if (!added || added != taken || !same_shape(graph, node.inputs[1 - side], less->inputs[1])) continue;
+    replace(graph, id, less->inputs[0]);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool canonical(ir::Graph& graph) {
   return each_node(graph, [&](ir::NodeId id) {
     return to_reshape(graph, id) || to_global_pool(graph, id) || to_simple(graph, id) || to_row_scatter(graph, id) ||
-           to_transpose(graph, id) || to_mean(graph, id) || to_axis_softmax(graph, id) || to_whole(graph, id);
+           to_transpose(graph, id) || to_mean(graph, id) || to_axis_softmax(graph, id) || to_whole(graph, id) ||
+           to_places(graph, id) || to_minuend(graph, id);
   });
 }
 

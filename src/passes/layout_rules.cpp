@@ -62,9 +62,10 @@ bool pool(Layout& layout, ir::NodeId id) {
   if (rank_of(layout.graph, node.inputs[0]) != 4u || moved(layout, node.inputs[0]).empty()) return false;
   if (node.outputs.size() > 1 && node.outputs[1] != ir::no_value) {
     const ir::ValueId second = node.outputs[1];
-    if (!layout.graph.value(second).users.empty() || layout.graph.is_output(second)) return false;
-    layout.graph.node(id).outputs.resize(1);
-    layout.graph.value(second).producer = ir::no_node;
+    if (layout.graph.value(second).users.empty() && !layout.graph.is_output(second)) {
+      layout.graph.node(id).outputs.resize(1);
+      layout.graph.value(second).producer = ir::no_node;
+    }
   }
   ir::Attributes attributes = node.attributes;
   attributes["layout"] = std::string("NHWC");
