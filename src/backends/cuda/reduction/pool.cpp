@@ -40,13 +40,14 @@ bool takes_largest(const Problem& problem) {
   return ops::traits_of(problem.node->op).reduction() == ops::Reduction::largest;
 }
 
+bool gives_indices(const Problem& problem) { return problem.outputs.size() > 1 && problem.outputs[1]; }
+
 Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   const bool bytes = (x.dtype == DType::u8 || x.dtype == DType::f8e4m3fn) && takes_largest(problem);
   if ((!is_real(x.dtype) && !bytes) || x.dtype != y.dtype)
     return {Reason::element_type, "elements", "f32, f16 or bf16, or of bytes in a maximum"};
   if (x.dims.rank() != 4) return {Reason::shape, "the input", "two spatial axes"};
-  if (problem.outputs.size() > 1 && problem.outputs[1]) return {Reason::wanted, "indices"};
   if (y.dims.elements() >= int64_t{1} << 31) return Reason::too_large;
   return {};
 }
@@ -66,15 +67,35 @@ bool clamps(const Problem& problem, int vector) {
          pads[2] < kernel[0] && pads[1] < kernel[1] && pads[3] < kernel[1];
 }
 
-std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
+/// What stands for a window without pixels, where indices are given.
+const char* lowest_of(DType type) {
+  switch (type) {
+    case DType::f32: return "-3.402823466e38f";
+    case DType::f16: return "-65504.f";
+    case DType::bf16: return "-3.389531390e38f";
+    case DType::f8e4m3fn: return "-448.f";
+    default: return "0.f";
+  }
+}
+
+Source source_of(const Problem& problem, int vector) {
   const auto kernel = problem.node->integers("kernel_shape");
+  const DType type = problem.inputs[0].dtype;
+  return source_from({"larger.cuh", "pool.cu"}, {define_type("ELEMENT", type), define("MAX", takes_largest(problem)),
+                                                 define("FLOAT8", type == DType::f8e4m3fn), define("VEC", vector),
+                                                 define("INCLUDE_PAD", includes_padding(problem)),
+                                                 define("KH", kernel[0]), define("KW", kernel[1])});
+}
+
+std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
+  if (gives_indices(problem)) {
+    Source source = source_of(problem, 1);
+    source.defines.push_back(std::string("LOWEST_NUMBER=") + lowest_of(problem.inputs[0].dtype));
+    return {{"indices", {source}, {1, 0}}};
+  }
   std::vector<Tactic> list;
   for (const int vector : vectors_of(problem)) {
-    const Source source = source_from(
-        {"larger.cuh", "pool.cu"},
-        {define_type("ELEMENT", problem.inputs[0].dtype), define("MAX", takes_largest(problem)),
-         define("FLOAT8", problem.inputs[0].dtype == DType::f8e4m3fn), define("VEC", vector),
-         define("INCLUDE_PAD", includes_padding(problem)), define("KH", kernel[0]), define("KW", kernel[1])});
+    const Source source = source_of(problem, vector);
     list.push_back({"pool " + std::to_string(vector), {source}, {vector, 0}});
     if (!clamps(problem, vector)) continue;
     const int64_t stride = problem.node->integers("strides", {1, 1})[1];
@@ -88,7 +109,23 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   return list;
 }
 
-std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+class IndicesStep : public Step {
+ public:
+  IndicesStep(Device& device, const Tactic& tactic, const Params& params)
+      : device_(device), function_(device.function(tactic.sources[0], "pool_indices")), params_(params) {}
+  void enqueue(const Launch& at) const override {
+    Params params = params_;
+    params.x = at.inputs[0], params.y = at.outputs[0], params.at = at.outputs[1];
+    launch(device_, function_, grid_for(params.count), at, params);
+  }
+
+ private:
+  Device& device_;
+  Function function_;
+  Params params_;
+};
+
+Params params_of(const Problem& problem) {
   Params params{};
   const ir::Node& node = *problem.node;
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
@@ -115,8 +152,20 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
   params.dilation_h = number(dilations[0]), params.dilation_w = number(dilations[1]);
   params.pad_top = number(pads[0]), params.pad_left = number(pads[1]);
   params.pad_bottom = number(pads[2]), params.pad_right = number(pads[3]);
-  const int64_t strip = std::max(tactic.numbers[1], 1), out_w = y.dims[h + 1];
-  params.count = number(y.dims.elements() / tactic.numbers[0] / out_w * ceil_div(out_w, strip));
+  params.by_columns = node.integer("storage_order", 0) != 0;
+  if (gives_indices(problem)) strides_of(problem.outputs[1], last, params.is);
+  return params;
+}
+
+std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
+  Params params = params_of(problem);
+  const Operand& y = problem.outputs[0];
+  if (gives_indices(problem)) {
+    params.count = static_cast<int>(y.dims.elements());
+    return std::make_unique<IndicesStep>(device, tactic, params);
+  }
+  const int64_t strip = std::max(tactic.numbers[1], 1), out_w = params.out_w;
+  params.count = static_cast<int>(y.dims.elements() / tactic.numbers[0] / out_w * ceil_div(out_w, strip));
   return simple_step<1>(device, tactic, tactic.numbers[1] ? "pool_strip" : "pool", params, grid_for(params.count));
 }
 

@@ -76,6 +76,30 @@ extern "C" __global__ void __launch_bounds__(256) pool(const Breadcrumb breadcru
   *(Vec*)(p.y + n * p.ys[0] + r * p.ys[1] + q * p.ys[2] + c * p.ys[3]) = out;
 }
 
+#ifdef LOWEST_NUMBER
+// The largest, and where it lies: the first of equals, or the first that is no number.
+extern "C" __global__ void __launch_bounds__(256)
+    pool_indices(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+  wait_for_previous(breadcrumb);
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i >= p.count) return;
+  const int c = i % p.channels, q = i / p.channels % p.out_w, r = i / p.channels / p.out_w % p.out_h,
+            n = i / p.channels / p.out_w / p.out_h;
+  float best = LOWEST_NUMBER;
+  i64 at = -1;
+  for (int kr = 0; kr < KH; ++kr)
+    for (int ks = 0; ks < KW; ++ks) {
+      const int h = r * p.stride_h - p.pad_top + kr * p.dilation_h, w = q * p.stride_w - p.pad_left + ks * p.dilation_w;
+      if ((u32)h >= (u32)p.in_h || (u32)w >= (u32)p.in_w) continue;
+      const float f = f32_of(p.x[n * p.xs[0] + h * p.xs[1] + w * p.xs[2] + c * p.xs[3]]);
+      if (at < 0 || (best == best && !(f <= best))) best = f, at = p.by_columns ? w * p.in_h + h : h * p.in_w + w;
+    }
+  p.y[n * p.ys[0] + r * p.ys[1] + q * p.ys[2] + c * p.ys[3]] = of_f32<T>(best);
+  if (at >= 0) at += ((i64)n * p.channels + c) * p.in_h * p.in_w;
+  p.at[n * p.is[0] + r * p.is[1] + q * p.is[2] + c * p.is[3]] = at;
+}
+#endif
+
 #ifdef TW
 // Maxima of windows that begin and end inside or at a border: there the nearest pixel stands for one outside. A thread
 // makes TW neighbours; SW is the stride between them.
