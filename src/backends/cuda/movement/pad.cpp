@@ -33,6 +33,40 @@ Reason before_of(const Problem& problem, std::vector<int64_t>& before) {
   return {};
 }
 
+/// Axes as the kernel walks them: those of one element left out, neighbours joined along which nothing is padded.
+struct Space {
+  std::vector<int64_t> sizes, dims, before, xs, ys;  // sizes: of the input, dims: of the result
+  int vector = 1;                                    // elements of the last axis at a time
+
+  explicit Space(const Problem& problem) {
+    const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+    std::vector<int64_t> all;
+    before_of(problem, all);
+    const auto kept = [&](size_t axis) { return all[axis] == 0 && x.dims[axis] == y.dims[axis]; };
+    for (size_t axis = 0; axis < all.size(); ++axis) {
+      if (x.dims[axis] == 1 && y.dims[axis] == 1) continue;
+      const bool joins = !dims.empty() && kept(axis) && before.back() == 0 && sizes.back() == dims.back() &&
+                         xs.back() == x.strides[axis] * x.dims[axis] && ys.back() == y.strides[axis] * y.dims[axis];
+      if (joins) {
+        sizes.back() *= x.dims[axis], dims.back() *= y.dims[axis];
+        xs.back() = x.strides[axis], ys.back() = y.strides[axis];
+        continue;
+      }
+      sizes.push_back(x.dims[axis]), dims.push_back(y.dims[axis]), before.push_back(all[axis]);
+      xs.push_back(x.strides[axis]), ys.push_back(y.strides[axis]);
+    }
+    const bool whole = !dims.empty() && before.back() == 0 && sizes.back() == dims.back() && xs.back() == 1 &&
+                       ys.back() == 1 && x.aligned && y.aligned;
+    if (!whole) return;
+    const auto divides = [&](int64_t size) {
+      bool fits = dims.back() % size == 0;
+      for (size_t axis = 0; axis + 1 < dims.size(); ++axis) fits = fits && xs[axis] % size == 0 && ys[axis] % size == 0;
+      return fits;
+    };
+    for (vector = static_cast<int>(16 / size_of(x.dtype)); !divides(vector);) vector /= 2;
+  }
+};
+
 Mode mode_of(const Problem& problem) {
   const std::string mode = problem.node->text("mode", "constant");
   return mode == "edge" ? edge : mode == "reflect" ? reflect : mode == "wrap" ? wrap : constant;
@@ -55,24 +89,25 @@ Reason refuses(const Problem& problem, const Properties&) {
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   const char* type = bits_name(size_of(problem.inputs[0].dtype));
-  const std::string mode = std::to_string(mode_of(problem));
-  return {{"pad", {{"pad.cu", {std::string("ELEMENT=") + type, "MODE=" + mode}, ""}}, {}}};
+  const Space space(problem);
+  Source source{"pad.cu", {}, ""};
+  source.defines = {std::string("ELEMENT=") + type, define("MODE", mode_of(problem)), define("VEC", space.vector),
+                    define("AXES", static_cast<int64_t>(space.dims.size()))};
+  return {{"pad", {source}, {}}};
 }
 
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  std::vector<int64_t> before;
-  before_of(problem, before);
+  const Space space(problem);
   Params params{};
-  const size_t gap = most_axes - x.dims.rank();
-  for (size_t at = 0; at < most_axes; ++at) {
-    const bool real = at >= gap;
-    params.xs[at] = real ? x.strides[at - gap] : 0, params.ys[at] = real ? y.strides[at - gap] : 0;
-    params.sizes[at] = real ? static_cast<int>(x.dims[at - gap]) : 1;
-    params.before[at] = real ? static_cast<int>(before[at - gap]) : 0;
-    params.dims[at] = real ? static_cast<unsigned>(y.dims[at - gap]) : 1;
+  for (size_t at = 0; at < space.dims.size(); ++at) {
+    const bool last = at + 1 == space.dims.size();
+    const int64_t step = last ? space.vector : 1;
+    params.xs[at] = space.xs[at] * step, params.ys[at] = space.ys[at] * step;
+    params.sizes[at] = static_cast<int>(space.sizes[at] / step), params.before[at] = static_cast<int>(space.before[at]);
+    params.dims[at] = static_cast<unsigned>(space.dims[at] / step);
   }
-  params.count = static_cast<unsigned>(y.dims.elements());
+  params.count = static_cast<unsigned>(y.dims.elements() / space.vector);
   if (problem.inputs.size() > 2 && problem.inputs[2]) {
     const Tensor& fill = problem.inputs[2].constant;
     if (fill.dtype() == x.dtype) std::memcpy(&params.fill, fill.data(), size_of(x.dtype));

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places behind the edges of a tensor of up to 6 axes. ELEMENT: any type of its bytes; MODE: what stands there, 0 a
+// Places behind the edges of a tensor of AXES axes, up to 6. ELEMENT: any type of its bytes, VEC of them at a time, where
+// the last axis is counted and strides are given in such vectors; MODE: what stands behind an edge, 0 a
 // number, 1 the nearest element, 2 elements mirrored at the edges, 3 those of the other end.
 typedef ELEMENT T;
 #include "pad_params.h"
 typedef tenon::cuda::PadParams Params;
+struct __align__(VEC * sizeof(T)) Vec {
+  T e[VEC];
+};
 
 extern "C" __global__ void __launch_bounds__(256) pad(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
   wait_for_previous(breadcrumb);
@@ -13,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(256) pad(const Breadcrumb breadcrum
   bool outside = false;
   u32 rest = i;
 #pragma unroll
-  for (int axis = 5; axis >= 0; --axis) {
+  for (int axis = AXES - 1; axis >= 0; --axis) {
     const u32 at = rest % p.dims[axis];
     rest /= p.dims[axis];
     to += at * p.ys[axis];
@@ -31,5 +35,12 @@ extern "C" __global__ void __launch_bounds__(256) pad(const Breadcrumb breadcrum
     }
     from += place * p.xs[axis];
   }
-  p.y[to] = outside ? (T)p.fill : p.x[from];
+  Vec v;
+  if (outside) {
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) v.e[e] = (T)p.fill;
+  } else {
+    v = *(const Vec*)(p.x + from);
+  }
+  *(Vec*)(p.y + to) = v;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <bit>
 
 #include "backends/cuda/reduction/group_norm_params.h"
 #include "backends/cuda/convolution/convolution.h"
@@ -10,10 +11,11 @@ namespace {
 using Params = GroupNormParams;
 
 constexpr int64_t most_lines = 65535, most_elements = int64_t{1} << 31;  // of an image
-constexpr int64_t whole_bytes = 65536;  // of a line that one multiprocessor reads fast enough
-constexpr int64_t side_bytes = 128;     // of neighbouring channels that the threads of a block read at once
-constexpr int64_t most_early = 24;      // elements of scale and bias that a thread holds from the beginning
-constexpr size_t most_tactics = 3;      // of a kind
+constexpr int64_t whole_bytes = 65536;     // of a line that one multiprocessor reads fast enough
+constexpr int64_t side_bytes = 128;        // of neighbouring channels that the threads of a block read at once
+constexpr int64_t most_side_by_side = 64;  // channels of a group whose threads stand side by side
+constexpr int64_t most_early = 24;         // elements of scale and bias that a thread holds from the beginning
+constexpr size_t most_tactics = 3;         // of a kind
 
 /// Sizes as the kernels see them; a line is what blocks share the statistics of.
 struct Form {
@@ -27,7 +29,8 @@ bool channels_last(const Problem& problem) {
   return problem.node->text("layout", "") == "NHWC" && problem.inputs[0].dims.rank() > 2;
 }
 
-Form form_of(const Problem& problem) {
+/// By groups, or by columns of channels, which channels last allow where groups of them do.
+Form form_of(const Problem& problem, bool columns) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   Form form{};
   form.last = channels_last(problem);
@@ -36,7 +39,7 @@ Form form_of(const Problem& problem) {
   form.groups = problem.node->integer("num_groups", form.channels);
   form.group = form.channels / form.groups;
   form.plane = x.dims.elements() / form.images / form.channels;
-  form.columns = form.last && form.group == 1;
+  form.columns = columns;
   form.shared = problem.inputs[1].dims.elements() != form.channels;
   const int64_t together = form.columns ? form.channels : form.last ? form.group : form.plane;
   bool aligned = x.aligned && y.aligned;
@@ -45,7 +48,10 @@ Form form_of(const Problem& problem) {
   while (form.vector > 1 && (!aligned || together % form.vector)) form.vector /= 2;
   form.side = 1;
   const int64_t vectors = form.channels / form.vector, bytes = form.vector * static_cast<int64_t>(size_of(x.dtype));
-  while (form.columns && form.side < 32 && form.side < vectors && form.side * bytes < side_bytes) form.side *= 2;
+  const auto narrow = [&] {
+    return form.side < vectors && (form.side * bytes < side_bytes || form.side * form.vector < form.group);
+  };
+  while (form.columns && form.side < 32 && narrow()) form.side *= 2;
   form.lines = form.columns ? ceil_div(vectors, form.side) : form.groups;
   form.units = form.columns ? form.plane : form.plane * form.group / form.vector;
   return form;
@@ -57,8 +63,11 @@ Reason refuses(const Problem& problem, const Properties&) {
   if (!is_real(x.dtype) || x.dtype != y.dtype) return {Reason::element_type, "elements", "f32, f16 or bf16"};
   if (!x.dense() || !y.dense()) return {Reason::view, "an operand"};
   if (x.dims.rank() < 2 || x.dims.elements() == 0) return Reason::empty;
-  const Form form = form_of(problem);
-  if (form.columns != columns) return {Reason::shape, "groups", columns ? "one channel" : "more than one channel"};
+  const Form form = form_of(problem, columns);
+  const bool beside = form.last && std::has_single_bit(static_cast<uint64_t>(form.group));
+  if (columns && (!beside || form.group > form.side * form.vector || form.group > most_side_by_side))
+    return {Reason::shape, "groups", "1, 2, 4 to 64 channels side by side"};
+  if (!columns && form.last && form.group == 1) return {Reason::shape, "groups", "more than one channel"};
   for (size_t at : {size_t{1}, size_t{2}}) {
     const Operand& list = problem.inputs[at];
     if (list.dtype != DType::f32 || !list.dense()) return {Reason::element_type, "scale and bias", "f32"};
@@ -81,6 +90,7 @@ Tactic tactic_of(const Problem& problem, const Form& form, int64_t threads, int6
                     define("COLUMNS", form.columns),
                     define("VEC", form.vector),
                     define("LX", form.side),
+                    define("GROUP", form.columns ? form.group : 1),
                     define("THREADS", threads),
                     define("EACH", each),
                     define("SPLIT", split),
@@ -114,8 +124,9 @@ std::vector<Tactic> in_parts(const Problem& problem, const Form& form, const Pro
   return list;
 }
 
+template <bool columns>
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
-  const Form form = form_of(problem);
+  const Form form = form_of(problem, columns);
   std::vector<Tactic> one = whole(problem, form), several = in_parts(problem, form, properties);
   const int64_t bytes = form.units * form.side * form.vector * static_cast<int64_t>(size_of(problem.inputs[0].dtype));
   const bool whole_first = bytes <= whole_bytes || 2 * form.all_lines() >= properties.multiprocessors;
@@ -124,12 +135,13 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   return first;
 }
 
+template <bool columns>
 class GroupNormStep : public Step {
  public:
   GroupNormStep(const Problem& problem, Device& device, const Tactic& tactic)
       : device_(device), split_(tactic.numbers[2]), results_(device.function(tactic.sources[0], "group_norm")) {
     if (split_) sums_ = device.function(tactic.sources[0], "part_sums");
-    const Form form = form_of(problem);
+    const Form form = form_of(problem, columns);
     const auto number = [](int64_t value) { return static_cast<int>(value); };
     params_.image = form.plane * form.channels;
     params_.channels = number(form.channels), params_.group = number(form.group);
@@ -160,10 +172,14 @@ class GroupNormStep : public Step {
   int64_t parts_ = 0;
 };
 
-const KernelRegistrar groups({"InstanceNormalization", "GroupNormalization"},
-                             {"", "groups", 1, refuses<false>, tactics, make_step<GroupNormStep>});
-const KernelRegistrar columns({"InstanceNormalization", "GroupNormalization"},
-                              {"", "columns", 1, refuses<true>, tactics, make_step<GroupNormStep>});
+/// First where the threads of a group would each read a few bytes a pixel.
+template <bool columns>
+Kernel kernel(const char* name, int priority) {
+  return {"", name, priority, refuses<columns>, tactics<columns>, make_step<GroupNormStep<columns>>};
+}
+
+const KernelRegistrar groups({"InstanceNormalization", "GroupNormalization"}, kernel<false>("groups", 1));
+const KernelRegistrar columns({"InstanceNormalization", "GroupNormalization"}, kernel<true>("columns", 2));
 
 }  // namespace
 }  // namespace tenon::cuda::group_norm

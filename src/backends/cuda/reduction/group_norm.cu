@@ -3,8 +3,8 @@
 // the activation ACT. A thread holds EACH times VEC neighbours. ELEMENT: type; LAST 1: channels last; SHARED 1: a scale
 // for each group, not for each channel.
 // COLUMNS 0: a line is a group, which all THREADS of a block share (LX 1); VEC neighbours lie in one channel or, with
-// channels last, in one group. COLUMNS 1: channels last, and groups of one channel: a line is LX times VEC channels,
-// LX a power of two up to 32, and the threads of the same channels stand LX apart.
+// channels last, in one group. COLUMNS 1: channels last, and groups of GROUP channels, a power of two up to LX times VEC:
+// a line is LX times VEC channels, LX a power of two up to 32, and the threads of the same channels stand LX apart.
 // SPLIT 0: a block takes a whole line. SPLIT 1: blocks leave the mean of their part of a line and the squares around
 // it; a second launch joins the parts (Chan, Golub and LeVeque 1979) and makes the results. EARLY 1: scale and bias
 // come from no kernel before this one, and are loaded before that has ended.
@@ -73,6 +73,11 @@ __device__ __forceinline__ float size_of(const Params& p, int part) {
 __device__ __forceinline__ Vec<float> of_channels(const Params& p, const float* list, u32 channel) {
   if (LAST && !SHARED) return *(const Vec<float>*)(list + channel);
   Vec<float> all;
+  if (COLUMNS) {
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) all.e[e] = list[(channel + e) / p.group];
+    return all;
+  }
   const float one = list[SHARED ? channel / p.group : channel];
 #pragma unroll
   for (int e = 0; e < VEC; ++e) all.e[e] = one;
@@ -117,6 +122,27 @@ struct Values {
     total(squares, parts[1]);
   }
 };
+
+// Of means and squares of channels, those of their group in each; `count`: numbers of a channel.
+__device__ __forceinline__ float of_group(float (&v)[SUMS], int at) {
+  constexpr int OWN = GROUP < SUMS ? GROUP : SUMS;
+  float all = 0.f;
+#pragma unroll
+  for (int k = 0; k < OWN; ++k) all += v[at / OWN * OWN + k];
+#pragma unroll
+  for (int step = GROUP / OWN / 2; step; step /= 2) all += __shfl_xor_sync(~0u, all, step);
+  return all;
+}
+__device__ __forceinline__ void join_channels(float (&mean)[SUMS], float (&squares)[SUMS], float count) {
+  if (GROUP == 1) return;
+  float around[SUMS], joined[SUMS];
+#pragma unroll
+  for (int k = 0; k < SUMS; ++k) joined[k] = of_group(mean, k) / GROUP;
+#pragma unroll
+  for (int k = 0; k < SUMS; ++k) around[k] = fmaf((mean[k] - joined[k]) * (mean[k] - joined[k]), count, squares[k]);
+#pragma unroll
+  for (int k = 0; k < SUMS; ++k) mean[k] = joined[k], squares[k] = of_group(around, k);
+}
 
 // Scales and biases of a thread's vectors.
 struct Parameters {
@@ -165,8 +191,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   float mean[SUMS], factor[SUMS];
   values.load(p, block);
   values.measure(p, block, mean, factor);
+  join_channels(mean, factor, size_of(p, 0));
 #pragma unroll
-  for (int k = 0; k < SUMS; ++k) factor[k] = rsqrtf(factor[k] / size_of(p, 0) + p.epsilon);
+  for (int k = 0; k < SUMS; ++k) factor[k] = rsqrtf(factor[k] / (size_of(p, 0) * GROUP) + p.epsilon);
   store(p, block, values, parameters, mean, factor);
 }
 #else
@@ -214,8 +241,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       factor[k] += fmaf(away * away, size_of(p, part), one.y);
     }
   total(factor, parts[1]);
+  join_channels(mean, factor, all);
 #pragma unroll
-  for (int k = 0; k < SUMS; ++k) factor[k] = rsqrtf(factor[k] / all + p.epsilon);
+  for (int k = 0; k < SUMS; ++k) factor[k] = rsqrtf(factor[k] / (all * GROUP) + p.epsilon);
   store(p, block, values, parameters, mean, factor);
 }
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax of rows that lie along four axes. ELEMENT: type; LOG: the logarithm; LANES lanes share a row.
-// PIECES 0: rows are read three times, an element at a time, by up to the whole block. Else INNER rows side by side, a
+// PIECES 0: rows are read three times, an element at a time, by up to the whole block of THREADS; with SIDE above 1 as
+// many rows, whose neighbours lie side by side, are a block's, their lanes SIDE apart. Else INNER rows side by side, a
 // power of two, are LENGTH * INNER elements in one piece; LANES lanes hold them in PIECES vectors of VEC elements each.
 typedef ELEMENT T;
 #include "softmax_params.h"
@@ -72,7 +73,9 @@ extern "C" __global__ void __launch_bounds__(256)
   }
 }
 #else
-constexpr int WARP = LANES < 32 ? LANES : 32, WARPS = LANES / WARP;
+// Lanes of a row that are in one warp, and warps that have some; those stand SIDE apart.
+constexpr int WARP = SIDE > 1 ? 32 / SIDE : LANES < 32 ? LANES : 32;
+constexpr int WARPS = SIDE > 1 ? THREADS / 32 : LANES / WARP;
 
 struct Larger {
   static __device__ float of(float a, float b) { return fmaxf(a, b); }
@@ -81,38 +84,44 @@ struct Plus {
   static __device__ float of(float a, float b) { return a + b; }
 };
 
-/// Of all lanes of a row, the same in each; `part`: a place for each warp, which no other call uses.
+/// Of all lanes of a row, the same in each; `part`: places for each warp, which no other call uses.
 template <class Op>
-__device__ float over_row(float v, float* part) {
+__device__ float over_row(float v, float (*part)[SIDE]) {
 #pragma unroll
-  for (int step = WARP / 2; step; step /= 2) v = Op::of(v, __shfl_xor_sync(~0u, v, step));
+  for (int step = WARP / 2; step; step /= 2) v = Op::of(v, __shfl_xor_sync(~0u, v, step * SIDE));
   if (WARPS == 1) return v;
-  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v;
+  const int own = threadIdx.x % SIDE;
+  if (threadIdx.x % 32 < SIDE) part[threadIdx.x / 32][own] = v;
   __syncthreads();
-  v = part[0];
+  v = part[0][own];
 #pragma unroll
-  for (int warp = 1; warp < WARPS; ++warp) v = Op::of(v, part[warp]);
+  for (int warp = 1; warp < WARPS; ++warp) v = Op::of(v, part[warp][own]);
   return v;
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(THREADS)
     softmax(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
   wait_for_previous(breadcrumb);
-  const int lane = threadIdx.x % LANES;
-  const i64 row = (i64)blockIdx.x * (256 / LANES) + threadIdx.x / LANES;
+  const int lane = SIDE > 1 ? threadIdx.x / SIDE : threadIdx.x % LANES;
+  const i64 row = SIDE > 1 ? (i64)blockIdx.x * SIDE + threadIdx.x % SIDE
+                           : (i64)blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES;
   const bool alive = row < p.rows;
   const T* x;
   T* y;
   row_of(p, alive ? row : 0, x, y);
+  const i64 length = alive ? p.length : 0;
   float top = -__int_as_float(0x7f800000);
-  for (i64 k = lane; alive && k < p.length; k += LANES) top = fmaxf(top, f32_of(x[k * p.x_step]));
-  __shared__ float tops[WARPS], sums[WARPS];
+#pragma unroll 4
+  for (i64 k = lane; k < length; k += LANES) top = fmaxf(top, f32_of(x[k * p.x_step]));
+  __shared__ float tops[WARPS][SIDE], sums[WARPS][SIDE];
   top = over_row<Larger>(top, tops);
   float sum = 0.f;
-  for (i64 k = lane; alive && k < p.length; k += LANES) sum += expf(f32_of(x[k * p.x_step]) - top);
+#pragma unroll 4
+  for (i64 k = lane; k < length; k += LANES) sum += expf(f32_of(x[k * p.x_step]) - top);
   sum = over_row<Plus>(sum, sums);
   const float scale = LOG ? logf(sum) : 1.f / sum;
-  for (i64 k = lane; alive && k < p.length; k += LANES) {
+#pragma unroll 4
+  for (i64 k = lane; k < length; k += LANES) {
     const float v = f32_of(x[k * p.x_step]) - top;
     y[k * p.y_step] = of_f32<T>(LOG ? v - scale : expf(v) * scale);
   }
