@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/kernels/f32/loops.h"
+#include "backends/cpu/kernels/f32/turn.h"
 
 #include <algorithm>
 
@@ -527,29 +528,7 @@ void arg_into(bool max, bool last, float* best, int32_t* place, const float* src
 
 // Squares of 4 x 4 through registers, in bands of 64 columns that stay in L1.
 void turn(uint32_t* dst, int64_t dst_pitch, const uint32_t* src, int64_t src_pitch, int64_t rows, int64_t columns) {
-  constexpr int64_t kBand = 64;
-  const int64_t whole = rows & ~int64_t{3};
-  for (int64_t band = 0; band < columns; band += kBand) {
-    const int64_t end = std::min(columns, band + kBand), square = band + ((end - band) & ~int64_t{3});
-    for (int64_t r = 0; r < whole; r += 4) {
-      const float* from = (const float*)(src + r * src_pitch);
-      int64_t c = band;
-      for (; c < square; c += 4) {
-        __m128 v0 = _mm_loadu_ps(from + c), v1 = _mm_loadu_ps(from + src_pitch + c);
-        __m128 v2 = _mm_loadu_ps(from + 2 * src_pitch + c), v3 = _mm_loadu_ps(from + 3 * src_pitch + c);
-        _MM_TRANSPOSE4_PS(v0, v1, v2, v3);
-        float* to = (float*)(dst + c * dst_pitch + r);
-        _mm_storeu_ps(to, v0);
-        _mm_storeu_ps(to + dst_pitch, v1);
-        _mm_storeu_ps(to + 2 * dst_pitch, v2);
-        _mm_storeu_ps(to + 3 * dst_pitch, v3);
-      }
-      for (; c < end; ++c)
-        for (int64_t k = 0; k < 4; ++k) dst[c * dst_pitch + r + k] = src[(r + k) * src_pitch + c];
-    }
-    for (int64_t r = whole; r < rows; ++r)
-      for (int64_t c = band; c < end; ++c) dst[c * dst_pitch + r] = src[r * src_pitch + c];
-  }
+  turn_bands((float*)dst, dst_pitch, (const float*)src, src_pitch, rows, columns);
 }
 
 }  // namespace
