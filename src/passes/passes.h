@@ -109,6 +109,8 @@ bool fold_weights(ir::Graph& graph);
 bool products_before_resize(ir::Graph& graph);
 bool compose_products(ir::Graph& graph);
 bool transpose_before_resize(ir::Graph& graph);
+/// Nodes whose results are larger than what is kept for them alone go right before the first that reads them.
+bool compute_late(ir::Graph& graph);
 /// Products by constant weights as convolutions of 1x1, for which GPUs have more kernels.
 bool products_to_convolutions(ir::Graph& graph);
 /// For a build in f16: convolutions, products by constant weights and what lies

@@ -137,6 +137,8 @@ const std::vector<Pass>& for_host() {
       {"lower_log_sum_exp", "spells out logarithms of sums of exponentials", lower_log_sum_exp},
       {"fuse_resized", "joins what these leave", fuse_elementwise},
       {"weights_to_16_bits", "keeps weights that 16 bits hold exactly in 16 bits", weights_to_16_bits},
+      // Rewritten nodes come behind those that stayed, so that what the latter give may wait for long.
+      {"compute_late", "computes what is larger than its inputs right before it is needed", compute_late},
   };
   return list;
 }
