@@ -4,6 +4,7 @@
 
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/rows.h"
+#include "backends/cpu/kernels/support.h"
 #include "backends/cpu/pool_window.h"
 #include "backends/kernel.h"
 #include "ops/op.h"
@@ -19,7 +20,8 @@ using backends::Reason;
 /// pixels lie inside, they are shifted rows, folded element by element.
 class PlanesStep : public backends::Step {
  public:
-  explicit PlanesStep(const Problem& problem) : window_(problem, 2), ops_(row_ops(isa_for(problem))) {
+  explicit PlanesStep(const Problem& problem)
+      : window_(problem, 2), threads_(problem.threads), ops_(row_ops(isa_for(problem))) {
     const ir::Node& node = *problem.node;
     const Operand &x = problem.inputs[0], &y = problem.outputs[0];
     x_ = x.dims, xs_ = x.strides, y_ = y.dims, ys_ = y.strides;
@@ -31,19 +33,27 @@ class PlanesStep : public backends::Step {
     last_ = room < 0 ? first_ : std::clamp(room / stride + 1, first_, y_[3]);
   }
 
+  size_t workspace_bytes() const override { return static_cast<size_t>(threads_) * worker_bytes(); }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const float*>(inputs[0]);
     auto* y = reinterpret_cast<float*>(outputs[0]);
+    auto* own = reinterpret_cast<float*>(worker.workspace + static_cast<size_t>(worker.id) * worker_bytes());
     int64_t begin = 0, end = 0;
     worker.share(y_[0] * y_[1] * y_[2], begin, end);
     for (int64_t at = begin; at < end; ++at) {
       const int64_t row = at % y_[2], channel = at / y_[2] % y_[1], image = at / y_[2] / y_[1];
-      pool_row(x + image * xs_[0] + channel * xs_[1], y + image * ys_[0] + channel * ys_[1] + row * ys_[2], row);
+      pool_row(x + image * xs_[0] + channel * xs_[1], y + image * ys_[0] + channel * ys_[1] + row * ys_[2], row, own);
     }
   }
 
  private:
   static constexpr int64_t at_once = 32;  // taps
+
+  size_t worker_bytes() const {
+    if (window_.strides[1] == 1) return 0;
+    const int64_t floats = x_[3] + std::min(window_.kernel[1], at_once) * y_[3];
+    return static_cast<size_t>(set_apart(floats * static_cast<int64_t>(sizeof(float))));
+  }
 
   /// Calls with each row of the plane that taps of this row of windows lie in, in order.
   template <class Visit>
@@ -61,7 +71,7 @@ class PlanesStep : public backends::Step {
     return 1.f / static_cast<float>(taps);
   }
 
-  void pool_row(const float* plane, float* y, int64_t row) const {
+  void pool_row(const float* plane, float* y, int64_t row, float* own) const {
     const int64_t top = row * window_.strides[0] - window_.pads[0];
     int64_t rows = 0;
     tap_rows(plane, top, [&](const float*) { ++rows; });
@@ -71,7 +81,7 @@ class PlanesStep : public backends::Step {
     if (first_ == last_) return;
     const int64_t left = first_ * window_.strides[1] - window_.pads[1], count = last_ - first_;
     if (window_.strides[1] == 1) fold(plane + left, y + first_, top, count);
-    else stride(plane + left, y + first_, top, count);
+    else stride(plane + left, y + first_, top, count, own);
     if (!max_) ops_.scale(y + first_, share_of(top, left, rows * window_.kernel[1]), count);
   }
   /// Pixels side by side whose taps are so, too.
@@ -91,15 +101,30 @@ class PlanesStep : public backends::Step {
     });
     if (waiting > 0) fold_waiting();
   }
-  void stride(const float* from, float* y, int64_t top, int64_t count) const {
-    bool is_first = true;
+  /// Pixels side by side whose taps are not: rows are folded first, then columns that were put side by side.
+  void stride(const float* from, float* y, int64_t top, int64_t count, float* own) const {
+    const float* taps[at_once];
+    const int64_t reach = (window_.kernel[1] - 1) * window_.dilations[1] + (count - 1) * window_.strides[1] + 1;
+    int64_t waiting = 0;
+    bool more = false;
+    const auto fold_waiting = [&](float* to, int64_t size) {
+      ops_.fold(max_, to, taps, waiting, size, more);
+      waiting = 0, more = true;
+    };
     tap_rows(from, top, [&](const float* row) {
-      for (int64_t k = 0; k < window_.kernel[1]; ++k) {
-        const float* tap = row + k * window_.dilations[1];
-        for (int64_t at = 0; at < count; ++at) add(y[at], tap[at * window_.strides[1]], is_first);
-        is_first = false;
-      }
+      taps[waiting++] = row;
+      if (waiting == at_once) fold_waiting(own, reach);
     });
+    if (waiting > 0) fold_waiting(own, reach);
+    more = false;
+    for (int64_t k = 0; k < window_.kernel[1]; ++k) {
+      float* const beside = own + x_[3] + waiting * y_[3];
+      const float* const tap = own + k * window_.dilations[1];
+      for (int64_t at = 0; at < count; ++at) beside[at] = tap[at * window_.strides[1]];
+      taps[waiting++] = beside;
+      if (waiting == at_once) fold_waiting(y, count);
+    }
+    if (waiting > 0) fold_waiting(y, count);
   }
   /// One whose window is partly outside.
   void pixel(const float* plane, float& y, int64_t top, int64_t column) const {
@@ -117,6 +142,7 @@ class PlanesStep : public backends::Step {
   Dims x_, xs_, y_, ys_;
   int64_t first_, last_;  // columns whose taps all lie between a row's ends
   bool max_, include_pad_;
+  int threads_;
   const RowOps& ops_;
 };
 
