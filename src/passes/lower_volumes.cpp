@@ -71,7 +71,8 @@ bool made_of_frames(const ir::Graph& graph, ir::ValueId value) {
     const ir::Node* made = graph.producer(value);
     if (!made) return false;
     if (made->op == "Transpose") return made->integers("perm") == List{0, 2, 1, 3, 4};
-    if (!is_elementwise(*made) || made->inputs.size() != 1) return false;
+    const bool normalises = made->op == "InstanceNormalization" || made->op == "GroupNormalization";
+    if (!normalises && (!is_elementwise(*made) || made->inputs.size() != 1)) return false;
     value = made->inputs[0];
   }
   return false;
@@ -139,19 +140,23 @@ bool lower_transposed(ir::Graph& graph, ir::NodeId id) {
     return false;
   const int64_t inputs = weights->dims()[0], outputs = weights->dims()[1],
                 taps = std::accumulate(kernel.begin(), kernel.end(), int64_t{1}, std::multiplies<>());
+  // Outputs of one place lie side by side, and so do those of neighbours in a row once they are in their places.
   std::vector<float> rows(static_cast<size_t>(weights->elements())), biases;
   for (int64_t c = 0; c < inputs; ++c)
-    for (int64_t row = 0; row < outputs * taps; ++row)
-      rows[static_cast<size_t>(row * inputs + c)] = weights->data<float>()[c * outputs * taps + row];
-  for (int64_t row = 0; bias && row < outputs * taps; ++row) biases.push_back(bias->data<float>()[row / taps]);
+    for (int64_t output = 0; output < outputs; ++output)
+      for (int64_t tap = 0; tap < taps; ++tap)
+        rows[static_cast<size_t>((tap * outputs + output) * inputs + c)] =
+            weights->data<float>()[(c * outputs + output) * taps + tap];
+  for (int64_t row = 0; bias && row < outputs * taps; ++row) biases.push_back(bias->data<float>()[row % outputs]);
   Chain chain{graph, node, graph.value(node.outputs[0]).name, node.inputs[0]};
   chain.reshape({-1, inputs, (*x)[1] * (*x)[2], (*x)[3]});
   std::vector<ir::ValueId> operands{constant(graph, chain.name + ".weights", {outputs * taps, inputs, 1, 1}, rows)};
   if (bias) operands.push_back(constant(graph, chain.name + ".bias", {outputs * taps}, biases));
   chain.apply("Conv", operands, {{"kernel_shape", List{1, 1}}});
-  chain.reshape({-1, outputs, kernel[0], kernel[1], kernel[2], (*x)[1], (*x)[2], (*x)[3]});
-  chain.apply("Transpose", {}, {{"perm", List{0, 1, 5, 2, 6, 3, 7, 4}}});
-  chain.reshape({-1, outputs, (*y)[1], (*y)[2], (*y)[3]});
+  chain.reshape({-1, kernel[0], kernel[1], kernel[2], outputs, (*x)[1], (*x)[2], (*x)[3]});
+  chain.apply("Transpose", {}, {{"perm", List{0, 5, 1, 6, 2, 7, 3, 4}}});
+  chain.reshape({-1, (*y)[1], (*y)[2], (*y)[3], outputs});
+  chain.apply("Transpose", {}, {{"perm", List{0, 4, 1, 2, 3}}});
   replace(graph, id, chain.value);
   return true;
 }
