@@ -17,7 +17,8 @@ using backends::Operand;
 using backends::Problem;
 using backends::Reason;
 
-constexpr int64_t tile = 256;  // neighbouring lines done together
+constexpr int64_t tile = 256;      // neighbouring lines done together
+constexpr int64_t short_row = 24;  // elements: above, rows are as fast by themselves
 
 /// Softmax and LogSoftmax along any axis: a tile of lines advances through the axis together.
 class AxisStep : public backends::Step {
@@ -33,6 +34,8 @@ class AxisStep : public backends::Step {
     outer_ = outer, count_ = size, inner_ = inner;
   }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
+    if (inner_ == 1 && count_ <= short_row)
+      return turned(reinterpret_cast<const float*>(inputs[0]), reinterpret_cast<float*>(outputs[0]), worker);
     if (inner_ == 1)
       return rows(reinterpret_cast<const float*>(inputs[0]), reinterpret_cast<float*>(outputs[0]), worker);
     const int64_t tiles = (inner_ + tile - 1) / tile;
@@ -46,7 +49,7 @@ class AxisStep : public backends::Step {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t first = unit / tiles * count_ * inner_ + unit % tiles * tile;
       lines(reinterpret_cast<const float*>(inputs[0]) + first, reinterpret_cast<float*>(outputs[0]) + first,
-            std::min(tile, inner_ - unit % tiles * tile));
+            std::min(tile, inner_ - unit % tiles * tile), inner_);
     }
   }
 
@@ -75,14 +78,29 @@ class AxisStep : public backends::Step {
       ops_.binary(expr::Id::Sub, to, to, 1, &shift, 0, count_);
     }
   }
-  void lines(const float* x, float* y, int64_t width) const {
+  /// Short rows as columns of a square, where they lie side by side as lines do.
+  void turned(const float* x, float* y, const Worker& worker) const {
+    alignas(64) float square[short_row * tile];
+    int64_t begin, end;
+    worker.share(outer_, begin, end);
+    for (int64_t row = begin; row < end; row += tile) {
+      const int64_t width = std::min(tile, end - row);
+      loops_.turn(reinterpret_cast<uint32_t*>(square), tile, reinterpret_cast<const uint32_t*>(x + row * count_),
+                  count_, width, count_);
+      lines(square, square, width, tile);
+      loops_.turn(reinterpret_cast<uint32_t*>(y + row * count_), count_, reinterpret_cast<const uint32_t*>(square),
+                  tile, count_, width);
+    }
+  }
+  /// Lines side by side, `pitch` from each of their elements to the next; y may be x.
+  void lines(const float* x, float* y, int64_t width, int64_t pitch) const {
     float highest[tile], sum[tile];
     std::copy(x, x + width, highest);
-    for (int64_t at = 1; at < count_; ++at) loops_.fold_into(Fold::max, Before::none, highest, x + at * inner_, width);
+    for (int64_t at = 1; at < count_; ++at) loops_.fold_into(Fold::max, Before::none, highest, x + at * pitch, width);
     std::fill(sum, sum + width, 0.f);
     for (int64_t at = 0; at < count_; ++at) {
-      float* row = y + at * inner_;
-      ops_.binary(expr::Id::Sub, row, x + at * inner_, 1, highest, 1, width);
+      float* row = y + at * pitch;
+      ops_.binary(expr::Id::Sub, row, x + at * pitch, 1, highest, 1, width);
       if (!log_) {
         ops_.unary(expr::Id::Exp, 0, 0, row, row, width);
         ops_.binary(expr::Id::Add, sum, sum, 1, row, 1, width);
@@ -92,11 +110,9 @@ class AxisStep : public backends::Step {
       ops_.unary(expr::Id::Exp, 0, 0, power, row, width);
       ops_.binary(expr::Id::Add, sum, sum, 1, power, 1, width);
     }
-    if (log_)
-      for (int64_t at = 0; at < width; ++at) sum[at] = std::log(sum[at]);
-    else ops_.unary(expr::Id::Reciprocal, 0, 0, sum, sum, width);
+    ops_.unary(log_ ? expr::Id::Log : expr::Id::Reciprocal, 0, 0, sum, sum, width);
     for (int64_t at = 0; at < count_; ++at)
-      ops_.binary(log_ ? expr::Id::Sub : expr::Id::Mul, y + at * inner_, y + at * inner_, 1, sum, 1, width);
+      ops_.binary(log_ ? expr::Id::Sub : expr::Id::Mul, y + at * pitch, y + at * pitch, 1, sum, 1, width);
   }
 
   /// Joins `rows` rows of partial results to one, and repeats it in the place of all.
@@ -128,9 +144,7 @@ class AxisStep : public backends::Step {
       add(sum, exponentials, size);
     }
     join(sum, rows, add);
-    if (log_)
-      for (int64_t at = 0; at < width; ++at) sum[at] = std::log(sum[at]);
-    else ops_.unary(expr::Id::Reciprocal, 0, 0, sum, sum, width);
+    ops_.unary(log_ ? expr::Id::Log : expr::Id::Reciprocal, 0, 0, sum, sum, width);
     for (int64_t at = 0; at < all; at += width)
       ops_.binary(log_ ? expr::Id::Sub : expr::Id::Mul, y + at, y + at, 1, sum, 1, std::min(width, all - at));
   }

@@ -40,9 +40,10 @@ static TENON_INLINE void turn_band(float* dst, int64_t dst_pitch, const float* s
       for (int64_t c = 0; c < whole_columns; c += 4)
         turn_four(dst + c * dst_pitch + r, dst_pitch, src + r * src_pitch + c, src_pitch);
   }
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; ++c)
-      dst[c * dst_pitch + r] = src[r * src_pitch + c];
+  for (int64_t c = whole_columns; c < columns; ++c)
+    for (int64_t r = 0; r < whole_rows; ++r) dst[c * dst_pitch + r] = src[r * src_pitch + c];
+  for (int64_t r = whole_rows; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) dst[c * dst_pitch + r] = src[r * src_pitch + c];
 }
 
 static inline void turn_bands(float* dst, int64_t dst_pitch, const float* src, int64_t src_pitch, int64_t rows,
