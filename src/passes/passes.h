@@ -48,6 +48,8 @@ bool keep_rows(ir::Graph& graph);
 bool lift_1d(ir::Graph& graph);
 /// Windows over images of one column, as windows over one row.
 bool turn_columns(ir::Graph& graph);
+/// Deformable convolutions as what their taps read, and convolutions of single pixels.
+bool lower_deform(ir::Graph& graph);
 bool lower_run_weights(ir::Graph& graph);
 bool lower_conv3d(ir::Graph& graph);
 /// Pools and transposed convolutions over three axes.
