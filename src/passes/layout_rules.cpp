@@ -102,6 +102,12 @@ bool elementwise(Layout& layout, ir::NodeId id) {
   }
   const Perm perm = whole.empty() ? Perm{} : layout.choose(whole);
   if (perm.empty() || is_identity(perm)) return false;
+  // Of more axes than images have, operands that stretch each other are moved themselves, and not what they make.
+  const auto narrower = [&](ir::ValueId input) {
+    const auto own = sizes_of(graph, input), all = sizes_of(graph, node.outputs[0]);
+    return own && all && *own != *all;
+  };
+  if (*rank > 4 && std::all_of(whole.begin(), whole.end(), narrower)) return false;
   std::vector<ir::ValueId> inputs;
   for (ir::ValueId input : node.inputs) inputs.push_back(layout.broadcast_in_order(input, perm));
   layout.rewrite(id, inputs, node.attributes, perm);
