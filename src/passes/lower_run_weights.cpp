@@ -8,8 +8,10 @@
 namespace tenon::passes::run_weights {
 namespace {
 
-constexpr int64_t most_taps = 64;                    // each is a slice
+constexpr int64_t most_taps = 64;                    // of which each is a slice; of more, each along an axis
+constexpr int64_t most_along = 128;                  // of those
 constexpr int64_t most_elements = int64_t{1} << 26;  // of all windows side by side
+constexpr int64_t most_joined = int64_t{1} << 21;    // of windows of many taps: above, copies take what products save
 
 /// Whether inputs have a part in a value, so that no pass and no kernel will know it before a run.
 bool is_of_a_run(const ir::Graph& graph, ir::ValueId value) {
@@ -54,11 +56,12 @@ std::optional<Sizes> sizes_of(const ir::Graph& graph, const ir::Node& node) {
     sizes.result.push_back((*y)[axis].value());
     sizes.taps *= sizes.window.back();
     sizes.places *= sizes.result.back();
-    if (sizes.taps > most_taps || sizes.places > most_elements) return std::nullopt;
+    if (sizes.window.back() > most_along || sizes.taps > most_elements || sizes.places > most_elements)
+      return std::nullopt;
   }
   const int64_t all = std::max<int64_t>(sizes.batch, 1) * sizes.channels;
   if (all <= 0 || sizes.places <= 0 || sizes.groups <= 0 || sizes.taps <= 0 || sizes.outputs <= 0 ||
-      all > most_elements / sizes.taps / sizes.places)
+      all > (sizes.taps > most_taps ? most_joined : most_elements) / sizes.taps / sizes.places)
     return std::nullopt;
   return sizes;
 }
@@ -120,6 +123,26 @@ class Lowering {
     return result;
   }
 
+  /// The parts of a window of many taps joined axis by axis, the last one first: along the axis of channels, which lies
+  /// last, or as axes of their own before those of places.
+  ir::ValueId seen_by_axes(ir::ValueId x, int64_t first, bool last) {
+    for (size_t axis = axes(); axis-- > 0;) {
+      std::vector<ir::ValueId> parts;
+      const int64_t at = first + static_cast<int64_t>(axis);
+      for (int64_t tap = 0; tap < sizes_.window[axis]; ++tap) {
+        const int64_t begin = tap * sizes_.dilations[axis],
+                      end = begin + (sizes_.result[axis] - 1) * sizes_.strides[axis] + 1;
+        parts.push_back(
+            apply("Slice", {x, numbers({begin}), numbers({end}), numbers({at}), numbers({sizes_.strides[axis]})}));
+        if (!last) parts.back() = apply("Unsqueeze", {parts.back(), numbers({2})});
+      }
+      const int64_t joined = last ? static_cast<int64_t>(axes()) + 1 : 2;
+      x = parts.size() == 1 ? parts[0] : apply("Concat", parts, {{"axis", joined}});
+      if (!last) ++first;
+    }
+    return x;
+  }
+
   /// Windows as [batch or groups, places, taps and channels] times the weights, which are fewer than they are and so
   /// take less to be packed. Groups, of one image, are as images.
   ir::ValueId of_pixels(ir::ValueId x) {
@@ -137,9 +160,14 @@ class Lowering {
     window.insert(window.end(), sizes_.window.begin(), sizes_.window.end());
     image.insert(image.begin(), {groups, channels});
     if (groups > 1) x = reshaped(x, image);
-    const std::vector<ir::ValueId> parts = seen(apply("Transpose", {x}, {{"perm", last}}), 1);
-    const ir::ValueId windows =
-        parts.size() == 1 ? parts[0] : apply("Concat", parts, {{"axis", static_cast<int64_t>(axes()) + 1}});
+    const ir::ValueId pixels = apply("Transpose", {x}, {{"perm", last}});
+    ir::ValueId windows = ir::no_value;
+    if (sizes_.taps > most_taps) {
+      windows = seen_by_axes(pixels, 1, true);
+    } else {
+      const std::vector<ir::ValueId> parts = seen(pixels, 1);
+      windows = parts.size() == 1 ? parts[0] : apply("Concat", parts, {{"axis", static_cast<int64_t>(axes()) + 1}});
+    }
     const ir::ValueId weights = apply("Transpose", {reshaped(node_.inputs[1], window)}, {{"perm", of_weights}});
     const bool one = groups == 1;
     const ir::ValueId product =
@@ -155,10 +183,15 @@ class Lowering {
 
   /// Windows as [batch, groups, channels and taps, places], which the weights of each group multiply.
   ir::ValueId of_groups(ir::ValueId x) {
-    std::vector<ir::ValueId> parts = seen(x, 2);
-    if (parts.size() > 1)
-      for (ir::ValueId& part : parts) part = apply("Unsqueeze", {part, numbers({2})});
-    const ir::ValueId windows = parts.size() == 1 ? parts[0] : apply("Concat", parts, {{"axis", int64_t{2}}});
+    ir::ValueId windows = ir::no_value;
+    if (sizes_.taps > most_taps) {
+      windows = seen_by_axes(x, 2, false);
+    } else {
+      std::vector<ir::ValueId> parts = seen(x, 2);
+      if (parts.size() > 1)
+        for (ir::ValueId& part : parts) part = apply("Unsqueeze", {part, numbers({2})});
+      windows = parts.size() == 1 ? parts[0] : apply("Concat", parts, {{"axis", int64_t{2}}});
+    }
     const int64_t sum = sizes_.channels / sizes_.groups * sizes_.taps;
     std::vector<int64_t> of_windows{sizes_.groups, sum, sizes_.places};
     if (sizes_.batch != 1) of_windows.insert(of_windows.begin(), -1);
