@@ -50,6 +50,8 @@ bool lift_1d(ir::Graph& graph);
 bool turn_columns(ir::Graph& graph);
 /// Deformable convolutions as what their taps read, and convolutions of single pixels.
 bool lower_deform(ir::Graph& graph);
+/// Convolutions by constant weights that a run multiplies for each input or output, as such by constant weights alone.
+bool factor_weights(ir::Graph& graph);
 bool lower_run_weights(ir::Graph& graph);
 bool lower_conv3d(ir::Graph& graph);
 /// Pools and transposed convolutions over three axes.
