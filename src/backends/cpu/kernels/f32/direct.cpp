@@ -72,7 +72,9 @@ class DirectKernel final : public ConvKernel {
     fit(shape, threads);
     // Of a kernel row, where images of some pitch may have that for a unit.
     const int64_t row = shape.kernel_w * group_in(shape);
-    zeros_ = std::make_shared<AlignedFloats>(row <= kBlockK ? row : plan_.chunk);
+    // Windows of all groups are read at the same distance from those of the first, zeros, too.
+    const int64_t beyond = shape.in_c - group_in(shape);
+    zeros_ = std::make_shared<AlignedFloats>((row <= kBlockK ? row : plan_.chunk) + beyond);
     plan_.zeros = zeros_->data();
   }
 

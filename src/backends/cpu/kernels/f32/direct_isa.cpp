@@ -20,6 +20,7 @@ struct TileJob {
   const PixelTile* tiles;
   const Segment* const* ranges;
   int64_t range_pitch;
+  int64_t shift;  // from the first group's channels to those of this one
   const float* weights;
   const char* next;  // panel
   int64_t panel_bytes;
@@ -62,7 +63,7 @@ __attribute__((noinline)) void run_tiles(const TileJob& job, int64_t begin, int6
     for (; segment != stop; ++segment) {
       const float* a[R];
       TENON_UNROLL
-      for (int i = 0; i < R; ++i) a[i] = segment->source[i];
+      for (int i = 0; i < R; ++i) a[i] = segment->source[i] + job.shift;
       b += segment->skip * kBlock;
       b = accumulate<R, kBy4, kFetch>(sums, a, segment->length, b, fetch);
     }
@@ -113,7 +114,7 @@ __attribute__((noinline)) void run_half_tiles(const TileJob& job, int64_t begin,
     for (; segment != stop; ++segment) {
       const float* a[R];
       TENON_UNROLL
-      for (int i = 0; i < R; ++i) a[i] = segment->source[i];
+      for (int i = 0; i < R; ++i) a[i] = segment->source[i] + job.shift;
       b += segment->skip * kBlock;
       const auto step = [&](Vec(&sums)[R], int64_t k) __attribute__((always_inline)) {
         const Vec w = load(b + k * kBlock);
@@ -243,12 +244,10 @@ void run(const DirectPlan& plan, const float* in, const float* residual, float* 
     const int64_t count = (last - first + kTilePixels - 1) / kTilePixels;
     const int64_t large = (last - first) % count;
     const int small = static_cast<int>((last - first) / count);
-    int64_t filled = -1;
+    fill_tables<float, kTilePixels>(plan, tables, in, first, count, large, small);
     for (int64_t n = n0; n < n1; ++n) {
       const int64_t group = n / blocks, channel = group * group_out + (n - group * blocks) * kBlock;
-      if (group != filled)
-        fill_tables<float, kTilePixels>(plan, tables, in + group * group_in, first, count, large, small);
-      filled = group;
+      job.shift = group * group_in;
       job.channels = static_cast<int>(smaller(kBlock, (group + 1) * group_out - channel));
       job.few = group_out - channel % group_out / 16 * 16 <= 8;
       job.in_registers = job.is_clamp && (job.channels == kBlock || job.channels == kLanes);
