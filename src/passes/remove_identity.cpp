@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <iterator>
 
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -60,11 +61,28 @@ bool is_idle(const ir::Graph& graph, const ir::Node& node) {
   return false;
 }
 
+/// A Concat without the parts that hold no element.
+bool drop_empty_parts(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node& node = graph.node(id);
+  if (node.op != "Concat") return false;
+  const auto is_empty = [&](ir::ValueId part) {
+    const ir::Shape* shape = shape_of(graph, part);
+    return shape && std::any_of(shape->begin(), shape->end(), [](const ir::Dim& dim) { return dim == ir::Dim(0); });
+  };
+  std::vector<ir::ValueId> parts;
+  std::copy_if(node.inputs.begin(), node.inputs.end(), std::back_inserter(parts),
+               [&](ir::ValueId part) { return !is_empty(part); });
+  if (parts.empty() || parts.size() == node.inputs.size()) return false;
+  graph.set_inputs(id, parts);
+  return true;
+}
+
 }  // namespace
 
 bool remove_identity(ir::Graph& graph) {
   return each_node(graph, [&](ir::NodeId id) {
-    if (!is_idle(graph, graph.node(id))) return false;
+    const bool dropped = drop_empty_parts(graph, id);
+    if (!is_idle(graph, graph.node(id))) return dropped;
     replace(graph, id, graph.node(id).inputs[0]);
     return true;
   });
