@@ -70,7 +70,7 @@ __device__ __forceinline__ V narrow(WIDE v) {
 extern "C" __global__ void __launch_bounds__(256)
     reduce_nd(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
   wait_for_previous(breadcrumb);
-  constexpr int PIECES = 4;
+  constexpr int PIECES = 4, AT_ONCE = 8;
   const int lane = threadIdx.x & 31;
   const i64 warp = ((i64)blockIdx.x * 256 + threadIdx.x) / 32, parts = (p.slice + 31) / 32;
   const i64 begin = warp / parts * p.slice, e = warp % parts * 32 + lane, tuples = p.count / p.slice;
@@ -90,8 +90,20 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 #pragma unroll
     for (int k = 0; k < PIECES; ++k)
-      for (; hits[k]; hits[k] &= hits[k] - 1)
-        if (own) sum = combined(sum, wide(p.updates[(first + k * 32 + __ffs(hits[k]) - 1) * p.slice + e]));
+      while (hits[k]) {
+        // Of places that many updates go to: the loads do not wait for each other.
+        int found[AT_ONCE];
+        WIDE update[AT_ONCE];
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; ++j) {
+          found[j] = hits[k] ? k * 32 + __ffs(hits[k]) - 1 : -1;
+          hits[k] &= hits[k] - 1;
+          if (found[j] >= 0 && own) update[j] = wide(p.updates[(first + found[j]) * p.slice + e]);
+        }
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; ++j)
+          if (found[j] >= 0 && own) sum = combined(sum, update[j]);
+      }
   }
   if (own) p.y[begin + e] = narrow<T>(sum);
 }
