@@ -333,32 +333,57 @@ void gemv(const DirectPlan& plan, const float* in, const float* residual, float*
   }
 }
 
+// The columns of one vector: half of a panel's products.
+template <int R>
+TENON_INLINE void half_panel(const float* const (&rows)[R], const float* panel, int64_t k, const float* bias, float* c,
+                             int64_t ldc, int columns) {
+  Vec sums[R];
+  TENON_UNROLL
+  for (int i = 0; i < R; ++i) sums[i] = zero();
+  const auto step = [&](int64_t at) __attribute__((always_inline)) {
+    const Vec b = load(panel + at * kBlock);
+    TENON_UNROLL
+    for (int i = 0; i < R; ++i) add_product(sums[i], set1(rows[i][at]), b);
+  };
+  int64_t at = 0;
+  for (; at + 4 <= k; at += 4) step(at), step(at + 1), step(at + 2), step(at + 3);
+  for (; at < k; ++at) step(at);
+  TENON_UNROLL
+  for (int i = 0; i < R; ++i) {
+    const Vec v = bias ? add(sums[i], load(bias)) : sums[i];
+    if (columns == kLanes) store(c + i * ldc, v);
+    else store_n(c + i * ldc, v, columns);
+  }
+}
+
 void gemm_panel(const float* a, int64_t lda, int64_t m, const float* panel, int64_t k, const float* bias, float* c,
                 int64_t ldc, int columns) {
   const int64_t tiles = (m + kTilePixels - 1) / kTilePixels;
   for (int64_t t = 0; t < tiles; ++t) {
     const int64_t first = m * t / tiles;
-    with_rows(static_cast<int>(m * (t + 1) / tiles - first), [&]<int R>() __attribute__((always_inline)) {
-      Sums<R> sums;
-      sums.clear();
-      const float* rows[R];
-      TENON_UNROLL
-      for (int i = 0; i < R; ++i) rows[i] = a + (first + i) * lda;
-      const char* none_fetched = nullptr;
-      if (k) accumulate<R, false, 0>(sums, rows, k, panel, none_fetched);
-      if (bias) sums.add_bias(bias);
-      if (columns == kBlock) {
-        sums.store_to(c + first * ldc, ldc);
-        return;
-      }
-      TENON_UNROLL
-      for (int i = 0; i < R; ++i) {
-        float* to = c + (first + i) * ldc;
-        if (columns >= kLanes) store(to, sums.v[i][0]);
-        else store_n(to, sums.v[i][0], columns);
-        if (columns > kLanes) store_n(to + kLanes, sums.v[i][1], columns - kLanes);
-      }
-    });
+    with_rows(
+        static_cast<int>(m * (t + 1) / tiles - first), [&]<int R>() __attribute__((always_inline)) {
+          Sums<R> sums;
+          sums.clear();
+          const float* rows[R];
+          TENON_UNROLL
+          for (int i = 0; i < R; ++i) rows[i] = a + (first + i) * lda;
+          if (columns <= kLanes) return half_panel<R>(rows, panel, k, bias, c + first * ldc, ldc, columns);
+          const char* none_fetched = nullptr;
+          if (k) accumulate<R, false, 0>(sums, rows, k, panel, none_fetched);
+          if (bias) sums.add_bias(bias);
+          if (columns == kBlock) {
+            sums.store_to(c + first * ldc, ldc);
+            return;
+          }
+          TENON_UNROLL
+          for (int i = 0; i < R; ++i) {
+            float* to = c + (first + i) * ldc;
+            if (columns >= kLanes) store(to, sums.v[i][0]);
+            else store_n(to, sums.v[i][0], columns);
+            if (columns > kLanes) store_n(to + kLanes, sums.v[i][1], columns - kLanes);
+          }
+        });
   }
 }
 
