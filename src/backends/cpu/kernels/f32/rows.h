@@ -25,6 +25,8 @@ struct RowOps {
                   const int64_t* offsets, int64_t taps, int64_t channels, int64_t pixels);
   // exp(src - max) / sum over each row; rows begin `pitch` floats apart
   void (*softmax)(float* dst, const float* src, int64_t rows, int64_t pitch, int64_t count);
+  // dst[r] = the sum of products of a row and x; rows lie one behind the other
+  void (*dots)(float* dst, const float* src, const float* x, int64_t rows, int64_t count);
 };
 
 const RowOps& row_ops(Isa isa);

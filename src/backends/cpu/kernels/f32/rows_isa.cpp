@@ -78,10 +78,8 @@ TENON_INLINE void fold_part(float* dst, const float* const* rows, int64_t many, 
   Vec v[kVectors];
   TENON_UNROLL
   for (int i = 0; i < kVectors; ++i) v[i] = from((more ? dst : rows[0]) + at + i * kLanes);
-  for (int64_t row = more ? 0 : 1; row < many; ++row)
-    TENON_UNROLL
-    for (int i = 0; i < kVectors; ++i)
-      v[i] = E::apply(Value(v[i]), Value(from(rows[row] + at + i * kLanes))).v;
+  for (int64_t row = more ? 0 : 1; row < many; ++row) TENON_UNROLL
+  for (int i = 0; i < kVectors; ++i) v[i] = E::apply(Value(v[i]), Value(from(rows[row] + at + i * kLanes))).v;
   TENON_UNROLL
   for (int i = 0; i < kVectors; ++i) to(dst + at + i * kLanes, v[i]);
 }
@@ -190,8 +188,7 @@ TENON_INLINE void softmax_of(float* dst, const float* src, int64_t pitch, int64_
     for (int i = 0; i < kVectors; ++i) {
       const int64_t left = count - at - i * kLanes;
       TENON_UNROLL
-      for (int row = 0; row < kRows && left > 0; ++row)
-        f(row, i, at + i * kLanes, left < kLanes ? (int)left : kLanes);
+      for (int row = 0; row < kRows && left > 0; ++row) f(row, i, at + i * kLanes, left < kLanes ? (int)left : kLanes);
     }
   };
   const auto part = [&](const float* p, int n, Vec behind) __attribute__((always_inline)) {
@@ -204,9 +201,8 @@ TENON_INLINE void softmax_of(float* dst, const float* src, int64_t pitch, int64_
     TENON_UNROLL
     for (int i = 0; i < kVectors; ++i) v[row][i] = first[row];
   }
-  each([&](int row, int i, int64_t at, int n) __attribute__((always_inline)) {
-    v[row][i] = max(v[row][i], part(src + row * pitch + at, n, first[row]));
-  });
+  each([&](int row, int i, int64_t at, int n)
+           __attribute__((always_inline)) { v[row][i] = max(v[row][i], part(src + row * pitch + at, n, first[row])); });
   TENON_UNROLL
   for (int row = 0; row < kRows; ++row) {
     top[row] = set1(fold_places(v[row], [](auto a, auto b) { return a > b ? a : b; }));
@@ -233,10 +229,49 @@ void softmax(float* dst, const float* src, int64_t rows, int64_t pitch, int64_t 
   for (; row < rows; ++row) softmax_of<1>(dst + row * pitch, src + row * pitch, pitch, count);
 }
 
+// Sixteen sums of each row, as in softmax_of().
+template <int kRows>
+TENON_INLINE void dots_of(float* dst, const float* src, const float* x, int64_t count) {
+  constexpr int kPlaces = 16, kVectors = kPlaces / kLanes;
+  Vec v[kRows][kVectors];
+  TENON_UNROLL
+  for (int row = 0; row < kRows; ++row) {
+    TENON_UNROLL
+    for (int i = 0; i < kVectors; ++i) v[row][i] = zero();
+  }
+  int64_t at = 0;
+  for (; at + kPlaces <= count; at += kPlaces) {
+    TENON_UNROLL
+    for (int i = 0; i < kVectors; ++i) {
+      const Vec factor = load(x + at + i * kLanes);
+      TENON_UNROLL
+      for (int row = 0; row < kRows; ++row)
+        v[row][i] = fma(load(src + row * count + at + i * kLanes), factor, v[row][i]);
+    }
+  }
+  TENON_UNROLL
+  for (int i = 0; i < kVectors; ++i) {
+    const int64_t first = at + i * kLanes, left = count - first;
+    if (left <= 0) continue;
+    const int n = left < kLanes ? (int)left : kLanes;
+    const Vec factor = load_n(x + first, n);
+    TENON_UNROLL
+    for (int row = 0; row < kRows; ++row) v[row][i] = fma(load_n(src + row * count + first, n), factor, v[row][i]);
+  }
+  TENON_UNROLL
+  for (int row = 0; row < kRows; ++row) dst[row] = fold_places(v[row], [](auto a, auto b) { return a + b; });
+}
+
+void dots(float* dst, const float* src, const float* x, int64_t rows, int64_t count) {
+  int64_t row = 0;
+  for (; row + 4 <= rows; row += 4) dots_of<4>(dst + row, src + row * count, x, count);
+  for (; row < rows; ++row) dots_of<1>(dst + row, src + row * count, x, count);
+}
+
 }  // namespace
 
 extern const RowOps row_ops;
-const RowOps row_ops = {binary, unary, scale, blend, fold, windows, softmax};
+const RowOps row_ops = {binary, unary, scale, blend, fold, windows, softmax, dots};
 
 }  // namespace TENON_ISA_NAMESPACE
 }  // namespace tenon::cpu
