@@ -63,7 +63,7 @@ class ProgramStep : public backends::Step {
   enum class Walk { rows, lines, gathered };
 
   static Walk walk_of(const Rows& rows) {
-    if (rows.has_lines(strip)) return Walk::lines;
+    if (rows.has_lines(strip / 2)) return Walk::lines;
     return rows.contiguous() && rows.row_length() >= short_row ? Walk::rows : Walk::gathered;
   }
   static int64_t size_of_element(bool bytes) { return bytes ? 1 : sizeof(float); }
