@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+#include <vector>
+
 #include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/indices.h"
@@ -22,8 +25,11 @@ class GatherStep : public backends::Step {
       if (static_cast<int64_t>(at) < axis) outer_ *= dims[at];
       else if (static_cast<int64_t>(at) > axis) bytes_ *= dims[at];
     size_ = dims[static_cast<size_t>(axis)];
+    if (problem.inputs[1].constant) join(problem.inputs[1].constant);
   }
+  size_t packed_bytes() const override { return runs_.size() * sizeof(Run); }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
+    if (!runs_.empty()) return copy_runs(inputs[0], outputs[0], worker);
     int64_t begin, end;
     worker.share(outer_ * picked_, begin, end);
     if (begin == end) return;
@@ -36,8 +42,39 @@ class GatherStep : public backends::Step {
   }
 
  private:
+  struct Run {
+    int64_t from, to, bytes;
+  };
+
+  /// Neighbours that are picked side by side, as windows do, are one piece, where they are several on average.
+  void join(const Tensor& constant) {
+    const auto* numbers = reinterpret_cast<const std::byte*>(constant.data());
+    std::vector<Run> runs;
+    for (int64_t at = 0; at < picked_; ++at) {
+      const auto index = indices_.find(numbers, at, size_);
+      if (!index) return;  // is told of when it runs
+      const int64_t from = *index * bytes_;
+      if (!runs.empty() && runs.back().from + runs.back().bytes == from) runs.back().bytes += bytes_;
+      else runs.push_back({from, at * bytes_, bytes_});
+      if (static_cast<int64_t>(runs.size()) > picked_ / 2) return;
+    }
+    runs_ = std::move(runs);
+  }
+  void copy_runs(const std::byte* x, std::byte* y, const Worker& worker) const {
+    const auto count = static_cast<int64_t>(runs_.size());
+    int64_t begin, end;
+    worker.share(outer_ * count, begin, end);
+    for (int64_t at = begin; at < end; ++at) {
+      const Run& run = runs_[static_cast<size_t>(at % count)];
+      const int64_t line = at / count;
+      std::memcpy(y + line * picked_ * bytes_ + run.to, x + line * size_ * bytes_ + run.from,
+                  static_cast<size_t>(run.bytes));
+    }
+  }
+
   Indices indices_;
   int64_t picked_, outer_ = 1, size_ = 0, bytes_;
+  std::vector<Run> runs_;  // of constant indices
 };
 
 Reason refuses(const Problem& problem) {

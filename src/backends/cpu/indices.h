@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstring>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -16,13 +17,21 @@ class Indices {
   Indices(const ir::Node& node, DType dtype) : node_(node), wide_(dtype == DType::i64) {}
   /// The index there, in [0, size). Fails the node where it is outside.
   int64_t at(const std::byte* indices, int64_t place, int64_t size) const {
-    const int64_t index =
-        wide_ ? reinterpret_cast<const int64_t*>(indices)[place] : reinterpret_cast<const int32_t*>(indices)[place];
+    const int64_t index = number(indices, place);
     if (index < -size || index >= size) fail(index, size);
+    return index < 0 ? index + size : index;
+  }
+  /// The same, or nothing where it is outside.
+  std::optional<int64_t> find(const std::byte* indices, int64_t place, int64_t size) const {
+    const int64_t index = number(indices, place);
+    if (index < -size || index >= size) return std::nullopt;
     return index < 0 ? index + size : index;
   }
 
  private:
+  int64_t number(const std::byte* indices, int64_t place) const {
+    return wide_ ? reinterpret_cast<const int64_t*>(indices)[place] : reinterpret_cast<const int32_t*>(indices)[place];
+  }
   [[noreturn]] void fail(int64_t index, int64_t size) const {
     ops::fail_at(node_, "index " + std::to_string(index) + " is outside an axis of size " + std::to_string(size));
   }
