@@ -20,6 +20,7 @@ constexpr const char* direct = "direct";
 constexpr int64_t vector = 16;                  // floats of the widest one
 constexpr int64_t widest_kernel = 1 << 16;      // columns
 constexpr int64_t least_gain = 5, of_gain = 4;  // of products, to be worth it
+constexpr int64_t most_single = 32;             // channels of single pixels
 constexpr size_t line = 64;                     // bytes of the workspace that tell whether a value is not finite
 
 /// A problem's convolution, and those that take its place: of all whole groups of pixels of a row, and of the last
@@ -53,8 +54,10 @@ Reason shapes_of(const ConvNode& node, const ConvOperands& operands, Shapes& sha
   const int64_t count = shapes.count = std::min(vector / s.out_c, s.out_w);
   if (count < 2) return {Reason::too_many, vector / 2, "output channels"};
   if (s.kernel_w > widest_kernel) return Reason::too_large;
-  // A wider window multiplies by zeros, too.
-  if (s.stride_w < 1 || of_gain * count * s.kernel_w < least_gain * (s.kernel_w + (count - 1) * s.stride_w))
+  // A wider window multiplies by zeros, too. Single pixels of few channels take as many products, but fewer stores.
+  const bool single = s.kernel_w == 1 && s.kernel_h == 1 && s.stride_w == 1 && s.in_c <= most_single;
+  if (s.stride_w < 1 ||
+      (!single && of_gain * count * s.kernel_w < least_gain * (s.kernel_w + (count - 1) * s.stride_w)))
     return {Reason::window, "wider than its strides"};
   ConvShape dense = s;
   shapes.apart = s.out_pixel != s.out_c;
