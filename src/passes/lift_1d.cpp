@@ -25,6 +25,7 @@ class Lifter {
     // Of an input that a run is the first to know the result has told the axes.
     if (is_window(node.op)) return rank_of(graph_, node.inputs[0]).value_or(3) == 3 && window(id, node);
     if (node.op == "Concat") return concat(id, node);
+    if (node.op == "Resize") return resize(id, node);
     return is_elementwise(node) && elementwise(id, node);
   }
 
@@ -90,6 +91,36 @@ class Lifter {
     const auto axis = axis_of(node.integer("axis", 0), 3);
     if (!axis || !any_lifted(node)) return false;
     return rebuilt(id, node, {{"axis", static_cast<int64_t>(*axis == 2 ? 3 : *axis)}});
+  }
+
+  /// One that windows read, or that reads what is lifted: sizes and scales are constants, and there is one more of
+  /// each.
+  bool resize(ir::NodeId id, const ir::Node& node) {
+    const std::vector<ir::NodeId>& users = graph_.value(node.outputs[0]).users;
+    const bool wanted = any_lifted(node) || std::any_of(users.begin(), users.end(), [&](ir::NodeId user) {
+                          return is_window(graph_.node(user).op);
+                        });
+    const auto given = [&](size_t at) { return node.inputs.size() > at && node.inputs[at] != ir::no_value; };
+    if (!wanted || node.has("axes") || given(1) || rank_of(graph_, node.inputs[0]) != 3u ||
+        node.text("coordinate_transformation_mode", "") == "tf_crop_and_resize" ||
+        node.text("keep_aspect_ratio_policy", "stretch") != "stretch")
+      return false;
+    std::vector<ir::ValueId> inputs{lift(node.inputs[0]), ir::no_value};
+    const std::string name = graph_.value(node.outputs[0]).name;
+    if (given(2)) {
+      const Tensor* scales = graph_.constant(node.inputs[2]);
+      if (!scales || scales->dtype() != DType::f32 || scales->elements() != 3 || given(3)) return false;
+      const float* by = scales->data<float>();
+      inputs.push_back(constant(graph_, name + ".scales", Dims{4}, std::vector<float>{by[0], by[1], 1.f, by[2]}));
+    } else {
+      auto sizes = given(3) ? integers(graph_, node.inputs[3]) : std::nullopt;
+      if (!sizes || sizes->size() != 3) return false;
+      sizes->insert(sizes->begin() + 2, 1);
+      inputs.push_back(ir::no_value);
+      inputs.push_back(constant(graph_, name + ".sizes", *sizes));
+    }
+    give(id, node, graph_.apply("Resize", inputs, node.attributes, node.origins, name));
+    return true;
   }
 
   bool elementwise(ir::NodeId id, const ir::Node& node) {

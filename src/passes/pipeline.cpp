@@ -132,10 +132,10 @@ const std::vector<Pass>& before_host() {
 
 const std::vector<Pass>& for_host() {
   static const std::vector<Pass> list = {
+      {"transpose_before_resize", "transposes maps before they grow", transpose_before_resize},
       {"products_before_resize", "computes convolutions of 1x1 before the maps that they read grow",
        products_before_resize},
       {"compose_products", "joins two products by constant weights where one takes fewer steps", compose_products},
-      {"transpose_before_resize", "transposes maps before they grow", transpose_before_resize},
       {"lower_log_sum_exp", "spells out logarithms of sums of exponentials", lower_log_sum_exp},
       {"fuse_resized", "joins what these leave", fuse_elementwise},
       {"weights_to_16_bits", "keeps weights that 16 bits hold exactly in 16 bits", weights_to_16_bits},

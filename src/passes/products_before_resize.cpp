@@ -39,6 +39,14 @@ std::vector<Part> parts_of(const ir::Graph& graph, const Pointwise& conv) {
     }
     parts.push_back(part);
   }
+  if (parts.size() == 1 && !parts[0].resizing) {
+    // Of a map that others read, too, and that stays for them: nothing is added, but one more map is resized.
+    Part& part = parts[0];
+    part.resizing = resizing_of(graph, part.value, Readers::several);
+    if (part.resizing && part.resizing->in[0] == part.resizing->out[0] && part.resizing->in[3] == part.width)
+      part.gain = static_cast<double>(conv.outputs) *
+                  (static_cast<double>(part.width) * (1 - part.resizing->share()) - products_per_element);
+  }
   return first == conv.inputs ? parts : std::vector<Part>{};
 }
 

@@ -9,8 +9,8 @@ double Resizing::share() const {
   return share;
 }
 
-std::optional<Resizing> resizing_of(const ir::Graph& graph, ir::ValueId value) {
-  const ir::Node* node = sole(graph, value, "Resize");
+std::optional<Resizing> resizing_of(const ir::Graph& graph, ir::ValueId value, Readers readers) {
+  const ir::Node* node = readers == Readers::one ? sole(graph, value, "Resize") : made_by(graph, value, "Resize");
   if (!node || node->has("axes") || node->integer("antialias", 0) || graph.value(value).dtype != DType::f32)
     return std::nullopt;
   const std::string mode = node->text("mode", "nearest");

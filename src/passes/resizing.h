@@ -16,8 +16,10 @@ struct Resizing {
   double share() const;
 };
 
-/// The Resize that makes a value which is read once and is no output of the graph.
-std::optional<Resizing> resizing_of(const ir::Graph& graph, ir::ValueId value);
+/// Whether others may read the value, too.
+enum class Readers : uint8_t { one, several };
+/// The Resize that makes a value; where it has one reader, that is no output of the graph.
+std::optional<Resizing> resizing_of(const ir::Graph& graph, ir::ValueId value, Readers readers = Readers::one);
 /// The same Resize of another value, of a value's axes in the order `perm`, with `last` elements along the last axis.
 ir::ValueId resized(ir::Graph& graph, const Resizing& resizing, ir::ValueId from, const Perm& perm, int64_t last,
                     const std::vector<std::string>& origins);
