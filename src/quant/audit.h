@@ -15,7 +15,9 @@ namespace tenon::quant {
 /// Statistics of one image as the model gets it.
 struct Image {
   std::string name;
+  int64_t channels = 3;
   float low = 0, high = 0;
+  float range = 0;  // from the least to the greatest number of one channel, of that with the greatest
   double mean = 0, deviation = 0;
   double first = 0, last = 0;    // means of the first and the last of three channels; 0 for others
   std::array<float, 64> grid{};  // brightness of 8x8 parts
@@ -26,7 +28,7 @@ struct Image {
 Image image_of(const float* data, int64_t channels, int64_t height, int64_t width, bool channels_first);
 
 /// What is odd about a set of images, from their statistics alone: too dark, too bright, constant, one scene, scaled
-/// twice.
+/// twice or before a mean of bytes was taken.
 std::vector<plan::Suspicion> suspicions_of(const std::vector<Image>& images);
 
 /// How much images look alike: the middle of their correlations, 0 for fewer than two. Above `same_scene` they show one

@@ -86,11 +86,14 @@ Image image_of(const float* data, int64_t channels, int64_t height, int64_t widt
   else
     while (is_one_colour(false, right - 1)) --right;
   Image image;
+  image.channels = channels;
   double sum = 0, squares = 0;
   std::array<double, 3> by_channel{};
+  std::array<float, 3> least{}, most{};
+  for (int64_t c = 0; c < channels; ++c)
+    least[static_cast<size_t>(c)] = most[static_cast<size_t>(c)] = at(c, top, left);
   std::array<double, 64> grid{};
   std::array<int64_t, 64> counts{};
-  image.low = image.high = at(0, top, left);
   for (int64_t y = top; y < bottom; ++y)
     for (int64_t x = left; x < right; ++x) {
       const auto cell =
@@ -98,20 +101,23 @@ Image image_of(const float* data, int64_t channels, int64_t height, int64_t widt
       ++counts[cell];
       for (int64_t c = 0; c < channels; ++c) {
         const float value = at(c, y, x);
-        image.low = std::min(image.low, value), image.high = std::max(image.high, value);
+        float &low = least[static_cast<size_t>(c)], &high = most[static_cast<size_t>(c)];
+        low = std::min(low, value), high = std::max(high, value);
         sum += value, squares += static_cast<double>(value) * value;
         by_channel[static_cast<size_t>(c)] += value;
         grid[cell] += value;
       }
     }
+  image.low = *std::min_element(least.begin(), least.begin() + channels);
+  image.high = *std::max_element(most.begin(), most.begin() + channels);
+  for (size_t c = 0; c < static_cast<size_t>(channels); ++c) image.range = std::max(image.range, most[c] - least[c]);
   const auto pixels = static_cast<double>((bottom - top) * (right - left)),
              all = pixels * static_cast<double>(channels);
   image.mean = sum / all;
   image.deviation = std::sqrt(std::max(0.0, squares / all - image.mean * image.mean));
   if (channels == 3) image.first = by_channel[0] / pixels, image.last = by_channel[2] / pixels;
   for (size_t cell = 0; cell < grid.size(); ++cell)
-    image.grid[cell] =
-        static_cast<float>(counts[cell] ? grid[cell] / static_cast<double>(counts[cell] * channels) : 0);
+    image.grid[cell] = static_cast<float>(counts[cell] ? grid[cell] / static_cast<double>(counts[cell] * channels) : 0);
   return image;
 }
 
@@ -126,11 +132,16 @@ double likeness(const std::vector<Image>& images) {
 
 std::vector<plan::Suspicion> suspicions_of(const std::vector<Image>& images) {
   constexpr double too_dark = 0.08, too_bright = 0.95, flat = 1e-5;
+  constexpr double least_white = -3, most_of_planes = 64;
   std::vector<plan::Suspicion> found;
   if (images.empty()) return found;
-  double low = images[0].low, high = images[0].high;
-  for (const Image& image : images)
+  double low = images[0].low, high = images[0].high, range = 0;
+  for (const Image& image : images) {
     low = std::min<double>(low, image.low), high = std::max<double>(high, image.high);
+    range = std::max<double>(range, image.range);
+  }
+  // Planes of such numbers are the loudness of tones, for example.
+  const bool are_planes = images[0].channels == 1 && high > 1.5 && high < most_of_planes;
   std::vector<const Image*> constant;
   std::vector<double> light;
   for (const Image& image : images) {
@@ -142,14 +153,17 @@ std::vector<plan::Suspicion> suspicions_of(const std::vector<Image>& images) {
                      names_of(constant), "leave them out"});
   if (constant.size() == images.size()) return found;
   if (low >= -1e-3 && high <= 1.5 / 255)
-    found.push_back({"the images look scaled twice",
-                     fmt::format("their values reach from {:.3g} to {:.3g}", low, high),
+    found.push_back({"the images look scaled twice", fmt::format("their values reach from {:.3g} to {:.3g}", low, high),
                      "leave out one of the scales by 1/255"});
-  else if (median(light) < too_dark)
+  else if (images[0].channels == 3 && high < least_white && range <= 1.01)
+    found.push_back({"the images look scaled before a mean of bytes was taken",
+                     fmt::format("their values reach from {:.3g} to {:.3g}", low, high),
+                     "a mean between 0 and 255 goes with scale=1"});
+  else if (!are_planes && median(light) < too_dark)
     found.push_back({"the images are nearly black",
                      fmt::format("half of them are darker than {:.1f} % of white", 100 * median(light)),
                      "calibrate with images lit as those to come"});
-  else if (median(light) > too_bright)
+  else if (!are_planes && median(light) > too_bright)
     found.push_back({"the images are nearly white",
                      fmt::format("half of them are lighter than {:.1f} % of white", 100 * median(light)),
                      "calibrate with images exposed as those to come"});

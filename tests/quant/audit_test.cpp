@@ -71,8 +71,8 @@ TEST(Suspicions, NameDarkImages) {
 
 TEST(Suspicions, KnowBytesLessTheirMean) {
   const auto bytes = [](float light) {
-    return named(suspicions_of(
-        images(16, [&](int at) { return scaled(blobs(static_cast<unsigned>(at)), 255 * light, 117); })));
+    return named(
+        suspicions_of(images(16, [&](int at) { return scaled(blobs(static_cast<unsigned>(at)), 255 * light, 117); })));
   };
   EXPECT_EQ(bytes(1), Names{});
   EXPECT_EQ(bytes(0.1f), Names{"the images are nearly black"});
@@ -94,6 +94,24 @@ TEST(Suspicions, NameAScaleThatWasTakenTwice) {
   EXPECT_EQ(
       named(suspicions_of(images(16, [](int at) { return scaled(blobs(static_cast<unsigned>(at)), 1 / 255.f); }))),
       Names{"the images look scaled twice"});
+}
+
+TEST(Suspicions, NameAMeanOfBytesThatWasTakenFromLess) {
+  EXPECT_EQ(named(suspicions_of(images(16, [](int at) { return scaled(blobs(static_cast<unsigned>(at)), 1, 117); }))),
+            Names{"the images look scaled before a mean of bytes was taken"});
+}
+
+TEST(Suspicions, TakePlanesOfSmallNumbersForNoDarkImages) {
+  const auto planes = [](float most) {
+    std::vector<Image> list;
+    for (int at = 0; at < 16; ++at) {
+      const Tensor image = scaled(blobs(static_cast<unsigned>(at)), most);
+      list.push_back(image_of(image.data<float>(), 1, side, side, true));
+    }
+    return named(suspicions_of(list));
+  };
+  EXPECT_EQ(planes(12), Names{});  // the loudness of tones
+  EXPECT_EQ(planes(0.06f), Names{"the images are nearly black"});
 }
 
 TEST(Suspicions, NameImagesOfOneScene) {
@@ -287,9 +305,9 @@ class Tinted : public Calibrator {
       constexpr int64_t pixels = side * side;
       for (int64_t at = 0; at < 3 * pixels; ++at)
         both.data<float>()[image * 3 * pixels + at] = one.data<float>()[at] * (at < pixels       ? first_
-                                                                                 : at < 2 * pixels ? 1
-                                                                                                   : last_) -
-                                                        (at < pixels ? mean_ : 0);
+                                                                               : at < 2 * pixels ? 1
+                                                                                                 : last_) -
+                                                      (at < pixels ? mean_ : 0);
       batch.names.push_back("image " + std::to_string(number));
     }
     ++at_;
