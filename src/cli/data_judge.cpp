@@ -8,11 +8,13 @@
 #include <cmath>
 
 #include "base/entries.h"
+#include "cli/judged_engine.h"
 #include "cli/kept_data.h"
 #include "cli/labelled_samples.h"
 #include "cli/moved_data.h"
 #include "cli/noisy_data.h"
 #include "cli/output_kind.h"
+#include "cli/output_parts.h"
 #include "cli/report.h"
 #include "cli/vector_kind.h"
 #include "engine/engine.h"
@@ -40,25 +42,6 @@ std::vector<metrics::Found> plain(const std::vector<vision::Detection>& detectio
     found.push_back({one.class_id, one.score, {one.box[0], one.box[1], one.box[2], one.box[3]}});
   return found;
 }
-
-/// A session for the sizes that the engine was built for.
-struct Runner {
-  const Engine engine;
-  const ir::Graph graph;
-  Session session;
-  std::vector<Tensor> outputs;
-
-  explicit Runner(const Engine& one)
-      : engine(one),
-        graph(plan::concretise(plan_of(one).graph, plan_of(one).shapes)),
-        session(one.session()),
-        outputs(one.outputs().size()) {
-    for (const ir::ValueId id : graph.inputs)
-      if (!graph.value(id).shape || !ir::is_constant(*graph.value(id).shape))
-        throw Error(Code::usage, "engines can only be judged at known sizes",
-                    {.where = "input \"" + graph.value(id).name + "\"", .hint = "give its sizes with --shapes"});
-  }
-};
 
 constexpr Measure of_boxes{3, 1, 8, 0.25}, of_classes{1.5, 0.75, 12, 0.25};
 constexpr double most_fall = 0.5;        // of boxes' log-odds on average, whatever the jitter scatters them by
@@ -90,7 +73,7 @@ class DataJudge : public Judge {
   std::string metric() const override {
     if (head_) return labels_ ? "mAP50-95" : "mAP50-95 against fp32's boxes";
     if (classes_ > 0) return labels_ ? "top-1" : "expected top-1 agreement with fp32";
-    return metric_of(kind_);
+    return parts_.empty() ? metric_of(kind_) : parts_.metric();
   }
   int64_t samples() const override { return samples_; }
   double usual_drop() const override { return labels_ ? labels_drop : limit_.points; }
@@ -134,6 +117,7 @@ class DataJudge : public Judge {
     metrics::Agreement agreement;
     metrics::Share votes_lost;
     std::optional<metrics::AveragePrecision> precision;
+    OutputParts::Parts parts;
   };
 
   /// What INT8 may do, for what harmless changes of the images do to the floating point engine's own answers.
@@ -148,7 +132,8 @@ class DataJudge : public Judge {
   double drop_of(Answers& answers, std::span<const uint32_t> weights) {
     if (answers.precision) return points * (reference_.precision->value(weights) - answers.precision->value(weights));
     if (labels_) return points * (reference_.share.value(weights) - answers.share.value(weights));
-    return points * (classes_ > 0 ? 1 - answers.agreement.value(weights) : answers.lost(weights));
+    if (classes_ > 0) return points * (1 - answers.agreement.value(weights));
+    return points * (parts_.empty() ? answers.lost(weights) : parts_.lost(answers.parts, weights));
   }
 
   double judge_reference(const Engine& engine) {
@@ -159,6 +144,7 @@ class DataJudge : public Judge {
     if (labels_) return points * (reference_.precision ? reference_.precision->value() : reference_.share.value());
     if (classes_ > 0 && !has_names_)
       if (const auto kind = kind_of_vectors(reference_.logits)) classes_ = 0, kind_ = *kind;
+    if (!parts_.empty()) parts_.recognise(), kind_ = parts_.kind();
     measure_jitter();
     if (classes_ > 0 && has_images_) ask_copies();
     return points;
@@ -176,11 +162,13 @@ class DataJudge : public Judge {
     if (!has_floats_) {
       // What is next to a token is another word.
       limit_.text = fmt::format("inputs without floats have no jitter; {:g} may always be lost", measure.least);
+      if (!parts_.empty()) parts_.limit_by({});
       return;
     }
     const std::shared_ptr<Calibrator> saved = resaved_data(data_, inputs_, shapes_, quality);
     Answers answers = ask(*floats_, "judge jitter", saved ? saved : noisy_data(source()), source());
     const double change = drop_of(answers, {});
+    if (!parts_.empty()) parts_.limit_by(answers.parts);
     limit_.jitter = {change, saved ? fmt::format("saving the images as JPEG {} once more", quality)
                                    : "noise in the last bit of the data"};
     const double allowed = std::round(points * measure.times * change) / points;
@@ -228,8 +216,8 @@ class DataJudge : public Judge {
   /// `plain`: the samples as the reference had them, where `samples` are others.
   Answers ask(const Engine& engine, const char* stage, const std::shared_ptr<Calibrator>& samples,
               const std::shared_ptr<Calibrator>& plain = nullptr) {
-    Runner runner(engine);
-    std::optional<Runner> other;
+    JudgedEngine runner(engine);
+    std::optional<JudgedEngine> other;
     quant::DataLoader loader(runner.graph, *samples, labels_ ? 0 : data_.options.count);
     std::optional<quant::DataLoader> exact;
     if (plain) exact.emplace(runner.graph, *plain, data_.options.count);
@@ -243,19 +231,18 @@ class DataJudge : public Judge {
       const bool is_plain = !head_ && classes_ == 0, is_compared = is_plain && samples_ > 0;
       if (is_plain && !is_compared) exact_.of(number, [&] { return runner.outputs; });
       const auto before = exact && is_compared ? exact->next() : std::nullopt;
-      std::vector<Tensor> exact_outputs, outputs;
+      const int64_t rows = rows_in(batch->inputs[0]);
+      std::vector<Tensor> exact_outputs, outputs = is_plain ? by_sample(runner.outputs, rows) : runner.outputs;
       if (is_compared) {
         const auto run = [&] {
           if (!other) other.emplace(*floats_);
           other->session.run(before ? before->inputs : batch->inputs, other->outputs);
           return other->outputs;
         };
-        const int64_t rows = rows_in(batch->inputs[0]);
-        exact_outputs = by_sample(exact_.of(number, run), rows), outputs = by_sample(runner.outputs, rows);
+        exact_outputs = by_sample(exact_.of(number, run), rows);
       }
       for (size_t row = 0; row < batch->names.size(); ++row, ++at)
-        note(answers, is_compared ? outputs : runner.outputs, is_compared ? &exact_outputs : nullptr,
-             static_cast<int64_t>(row), at);
+        note(answers, outputs, is_compared ? &exact_outputs : nullptr, static_cast<int64_t>(row), at);
       worked_ += since(begin);
       const double done = loader.expected() > 0 ? static_cast<double>(at) / static_cast<double>(loader.expected()) : 0;
       if (progress_ && !progress_(stage, std::min(done, 1.0), -1)) throw Error(Code::usage, "the build was cancelled");
@@ -265,7 +252,7 @@ class DataJudge : public Judge {
   }
 
   /// What the model is, by what it gives for the first batch.
-  void recognise(const Runner& runner, const quant::DataLoader::Batch& batch) {
+  void recognise(const JudgedEngine& runner, const quant::DataLoader::Batch& batch) {
     const Dims& input = batch.inputs[0].dims();
     const auto metadata = runner.engine.metadata().find("names");
     std::vector<std::string> names;
@@ -286,6 +273,8 @@ class DataJudge : public Judge {
     has_names_ = !names.empty();
     if (classes_ > 0 && !labels_ && !has_names_ && is_embedding(runner.outputs[0])) classes_ = 0;
     kind_ = kind_of(batch.inputs, by_sample(runner.outputs, rows_in(batch.inputs[0])));
+    if (!head_ && classes_ == 0 && !labels_)
+      parts_.begin(batch.inputs, by_sample(runner.outputs, rows_in(batch.inputs[0])));
     has_images_ = std::any_of(batch.inputs.begin(), batch.inputs.end(), holds_images);
     has_floats_ = std::any_of(batch.inputs.begin(), batch.inputs.end(),
                               [](const Tensor& one) { return one.dtype() == DType::f32; });
@@ -347,7 +336,10 @@ class DataJudge : public Judge {
       answers.divergence.add(metrics::divergence(exact, logits));
       if (!votes_.empty()) answers.votes_lost.add(votes_.lost(index, wanted, best), 1);
     } else if (exact) {
-      add_kept(kind_, *exact, outputs, row, answers);
+      if (parts_.empty()) add_kept(kind_, *exact, outputs, row, answers);
+      else parts_.add(*exact, outputs, row, answers.parts);
+    } else if (!parts_.empty()) {
+      parts_.see(outputs, row);
     }
   }
 
@@ -375,7 +367,8 @@ class DataJudge : public Judge {
   // Known after the first batch.
   std::optional<vision::Head> head_;
   int64_t classes_ = 0, samples_ = 0;
-  OutputKind kind_ = OutputKind::signal;          // where there is neither a head nor classes
+  OutputKind kind_ = OutputKind::signal;  // where there is neither a head nor classes
+  OutputParts parts_;
   bool has_floats_ = false, has_images_ = false;  // among the inputs
   bool has_names_ = false;                        // of classes
   std::vector<int> label_classes_;

@@ -123,22 +123,24 @@ bool is_point_map(const Tensor& output) {
   return found > 0 && found >= fewest_high * all && alone >= fewest_alone * found;
 }
 
-/// Whether an output is one plane a sample of numbers between 0 and 1, of which more are near 1 than between: a spot of
-/// a heat map has few near its top. With three axes steps and classes look the same.
+/// Whether an output is one plane a sample of numbers between 0 and 1, nearly all of which are near either, or most
+/// where edges are soft: a spot of a heat map has six times as many between as near its top. With three axes steps and
+/// classes look the same.
 bool is_mask(const Tensor& output) {
   constexpr int64_t shortest_side = 8;
-  constexpr float low = 0.2f, high = 0.8f, slack = 1e-3f;
-  constexpr double fewest_high = 1e-4, most_between = 0.1, between_by_high = 2;
+  constexpr float low = 0.2f, high = 0.8f, slack = 1e-3f, sure = 0.05f;
+  constexpr double fewest_high = 1e-4, few_between = 0.1, between_by_high = 3, most_between = 0.4, fewest_sure = 0.6;
   const Dims& dims = output.dims();
   if (!is_float(output) || dims.rank() != 4 || output.elements() == 0) return false;
   if ((dims[1] != 1 && dims[3] != 1) || dims[2] < shortest_side || dims[1] * dims[3] < shortest_side) return false;
-  double above = 0, between = 0;
+  double above = 0, between = 0, surely = 0;
   for (const float x : output.values<float>()) {
     if (!(x >= -slack && x <= 1 + slack)) return false;
-    above += x > high, between += x >= low && x <= high;
+    above += x > high, between += x >= low && x <= high, surely += x < sure || x > 1 - sure;
   }
   const auto all = static_cast<double>(output.elements());
-  return above >= fewest_high * all && between <= most_between * all && between <= between_by_high * above;
+  if (above < fewest_high * all || between > between_by_high * above) return false;
+  return between <= few_between * all || (between <= most_between * all && surely >= fewest_sure * all);
 }
 
 /// Whether an output is images of three channels, from 0 or -1 to 1 or from 0 to 255, about: logits reach further.
@@ -323,6 +325,8 @@ const char* metric_of(OutputKind kind) {
     case OutputKind::points: return "nearness to fp32's key points";
     case OutputKind::coordinates: return "nearness to fp32's coordinates";
     case OutputKind::tokens: return "share of fp32's most likely tokens";
+    case OutputKind::decisions: return "expected agreement with fp32's decisions";
+    case OutputKind::amounts: return "nearness to fp32's numbers";
     case OutputKind::signal: break;
   }
   return "share of fp32's signal in the outputs";
@@ -338,6 +342,8 @@ Measure measure_of(OutputKind kind) {
     case OutputKind::tokens: return {1, 1, 1, 0};
     case OutputKind::embedding: return {1, 0.1, 1, 0};
     case OutputKind::points: return {1, 0.5, 1, 0};
+    case OutputKind::decisions: return {1.5, 0.75, 12, 0};
+    case OutputKind::amounts:
     case OutputKind::coordinates: return {1, 1, 1.5, 0};
     case OutputKind::signal: break;
   }

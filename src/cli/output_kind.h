@@ -32,6 +32,8 @@ enum class OutputKind {
   points,       ///< a heat map for each key point
   coordinates,  ///< numbers of which none stands out and few are near nothing, as places in the image are
   tokens,       ///< for tokens as inputs, scores of a vocabulary at each position
+  decisions,    ///< beside other outputs likelihoods of classes; or the logit or the likelihood of one
+  amounts,      ///< one number a sample that is neither
 };
 OutputKind kind_of(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
 

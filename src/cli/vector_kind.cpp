@@ -24,6 +24,28 @@ bool are_embeddings(const std::vector<std::vector<float>>& samples) {
   return low >= 0 || ratio < stands_out * static_cast<double>(samples.size());
 }
 
+bool are_alike(const std::vector<std::vector<float>>& samples, size_t fewest) {
+  constexpr double least_alike = 0.75, stands_out = 1.5;  // of samples' correlation; times as far from the mean
+  if (samples.size() < 2 || samples[0].size() < fewest) return false;
+  // The correlation of two samples on average: that of the sum of all, less each with itself.
+  std::vector<double> sums(samples[0].size());
+  double ratio = 0;
+  for (const std::vector<float>& one : samples) {
+    const auto size = static_cast<double>(one.size());
+    const double mean = std::accumulate(one.begin(), one.end(), 0.0) / size;
+    double squares = 0;
+    for (const float x : one) squares += (x - mean) * (x - mean);
+    if (one.size() != sums.size() || !(squares > 0)) return false;
+    for (size_t at = 0; at < one.size(); ++at) sums[at] += (one[at] - mean) / std::sqrt(squares);
+    const auto [least, most] = std::ranges::minmax(one);
+    ratio += (most - mean) / (mean - least);
+  }
+  const auto count = static_cast<double>(samples.size());
+  const double alike =
+      (std::inner_product(sums.begin(), sums.end(), sums.begin(), 0.0) - count) / (count * (count - 1));
+  return alike > least_alike && ratio < stands_out * count;
+}
+
 bool are_coordinates(const std::vector<std::vector<float>>& samples) {
   constexpr size_t fewest = 2, few = 4, fewest_signed = 8;
   constexpr double near_nothing = 0.05, most_near = 0.1;  // of the greatest; of the numbers
@@ -61,8 +83,9 @@ bool are_labels(const std::vector<std::vector<float>>& samples) {
 }
 
 std::optional<OutputKind> kind_of_vectors(const std::vector<std::vector<float>>& samples) {
+  constexpr size_t fewest_alike = 32;  // a few classes may be alike on data of one class
   if (are_labels(samples)) return OutputKind::labels;
-  if (are_coordinates(samples)) return OutputKind::coordinates;
+  if (are_coordinates(samples) || are_alike(samples, fewest_alike)) return OutputKind::coordinates;
   if (are_embeddings(samples)) return OutputKind::embedding;
   return std::nullopt;
 }

@@ -200,7 +200,14 @@ TEST(judge, measures_the_signal_of_several_outputs) {
   const Case one(test::model(test::input("x", {-1, 3, 8, 8}) + test::random_weights("w", {4, 3, 8, 8}, 1) +
                              test::node("all", "Conv", {"x", "w"}, {"a"}) + test::node("act", "Relu", {"a"}, {"y"}) +
                              test::node("half", "Sigmoid", {"y"}, {"z"}) + test::output("y") + test::output("z")));
-  EXPECT_EQ(one.points("all")["metric"], "share of fp32's signal in the outputs");
+  EXPECT_EQ(one.points("all")["metric"], "share of fp32's signal in the outputs, and as much of the others' limits");
+}
+
+TEST(judge, measures_one_number_a_sample_by_what_it_decides) {
+  const Case one(test::model(test::input("x", {-1, 3, 8, 8}) + test::random_weights("w", {1, 3, 8, 8}, 1) +
+                             test::node("all", "Conv", {"x", "w"}, {"a"}) + test::node("end", "Flatten", {"a"}, {"y"}) +
+                             test::output("y")));
+  EXPECT_EQ(one.points("all")["metric"], "expected agreement with fp32's decisions");
 }
 
 /// NumPy's form of numbers.

@@ -155,6 +155,9 @@ TEST(output_kind, sees_masks) {
   const auto square = [](int64_t at) { return at % 16 < 5 && at / 16 % 16 < 4 ? 0.97f : at % 16 == 5 ? 0.4f : 0.02f; };
   EXPECT_EQ(kind(of({1, 1, 16, 16}, square)), OutputKind::mask);
   EXPECT_EQ(kind(of({1, 16, 16, 1}, square)), OutputKind::mask);
+  const auto soft = [](int64_t at) { return at % 16 < 5 ? 0.97f : at % 16 < 9 ? 0.5f : 0.02f; };
+  EXPECT_EQ(kind(of({1, 1, 16, 16}, soft)), OutputKind::mask);
+  EXPECT_EQ(kind(of({1, 1, 16, 16}, [&](int64_t at) { return soft(at) * 0.8f + 0.1f; })), OutputKind::signal);
   EXPECT_EQ(kind(of({2, 16, 16}, square)), OutputKind::signal);  // steps of classes, perhaps
   EXPECT_EQ(kind(of({1, 2, 16, 16}, square)), OutputKind::signal);
   EXPECT_EQ(kind(of({1, 1, 16, 16}, [&](int64_t at) { return 20 * square(at) - 10; })), OutputKind::signal);

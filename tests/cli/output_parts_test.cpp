@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/output_parts.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <string>
+
+namespace tenon::cli {
+namespace {
+
+constexpr int64_t samples = 20;
+using Make = std::function<float(int64_t sample, int64_t at)>;
+
+Tensor vectors(int64_t size, const Make& make) {
+  Tensor output(DType::f32, {samples, size});
+  for (int64_t at = 0; at < output.elements(); ++at) output.data<float>()[at] = make(at / size, at % size);
+  return output;
+}
+
+float wave(int64_t at) { return std::sin(static_cast<float>(at)); }
+
+/// 3D key points in pixels, of crops that differ a little: x and y, and depth on both sides of 0.
+float place(int64_t sample, int64_t at) {
+  const float shift = 3 * wave(11 * sample + at % 3);
+  return at % 3 == 2 ? 20 * wave(at) + shift : 96 + 60 * wave(at) + shift;
+}
+/// The logit of a face being there: some crops show none.
+float flag(int64_t sample) { return sample % 5 ? 12 + 4 * wave(sample) : -6.f; }
+float likelihood(int64_t sample) { return 1 / (1 + std::exp(-flag(sample))); }
+
+struct Case {
+  OutputParts parts;
+  std::vector<Tensor> exact;
+
+  explicit Case(std::vector<Tensor> outputs) : exact(std::move(outputs)) {
+    parts.begin({Tensor(DType::f32, {samples, 3, 8, 8})}, exact);
+    if (parts.empty()) return;
+    for (int64_t row = 0; row < samples; ++row) parts.see(exact, row);
+    parts.recognise();
+    parts.limit_by({});
+  }
+  double lost(const std::vector<Tensor>& other) const {
+    OutputParts::Parts sums;
+    for (int64_t row = 0; row < samples; ++row) parts.add(exact, other, row, sums);
+    return parts.lost(sums, {});
+  }
+};
+
+TEST(output_parts, are_one_where_there_are_no_vectors) {
+  const auto cube = [](int64_t size) {
+    Tensor output(DType::f32, {samples, size, 4});
+    for (int64_t at = 0; at < output.elements(); ++at) output.data<float>()[at] = 9 * wave(at);
+    return output;
+  };
+  EXPECT_TRUE(Case({cube(6), cube(5)}).parts.empty());
+}
+
+TEST(output_parts, are_told_by_their_numbers) {
+  const auto kind = [](const Tensor& first) {
+    return Case({first, vectors(1, [](int64_t sample, int64_t) { return flag(sample); })}).parts.kind();
+  };
+  EXPECT_EQ(kind(vectors(63, place)), OutputKind::coordinates);
+  EXPECT_EQ(kind(vectors(15, place)), OutputKind::coordinates);
+  EXPECT_EQ(kind(vectors(6, place)), OutputKind::signal);
+  EXPECT_EQ(kind(vectors(1, [](int64_t sample, int64_t) { return flag(sample); })), OutputKind::decisions);
+  EXPECT_EQ(kind(vectors(1, [](int64_t sample, int64_t) { return likelihood(sample); })), OutputKind::decisions);
+  EXPECT_EQ(kind(vectors(1, [](int64_t sample, int64_t) { return 40 + 9 * wave(sample); })), OutputKind::amounts);
+  EXPECT_EQ(
+      kind(vectors(2, [](int64_t sample, int64_t at) { return at ? likelihood(sample) : 1 - likelihood(sample); })),
+      OutputKind::decisions);
+  const auto embedding = [](int64_t sample, int64_t at) { return 3 * wave(sample * 64 + at); };
+  EXPECT_EQ(kind(vectors(64, embedding)), OutputKind::embedding);
+}
+
+TEST(output_parts, tell_one_number_a_sample_without_others) {
+  EXPECT_EQ(Case({vectors(1, [](int64_t sample, int64_t) { return likelihood(sample); })}).parts.metric(),
+            "expected agreement with fp32's decisions");
+  EXPECT_EQ(Case({vectors(1, [](int64_t sample, int64_t) { return 40 + 9 * wave(sample); })}).parts.metric(),
+            "nearness to fp32's numbers");
+}
+
+TEST(output_parts, have_limits_of_their_own) {
+  const Case one({vectors(63, place), vectors(1, [](int64_t sample, int64_t) { return flag(sample); })});
+  EXPECT_EQ(one.parts.metric(), "nearness to fp32's coordinates, and as much of the others' limits");
+  const auto with = [&](float pixels, float logit) {
+    return one.lost({vectors(63, [&](int64_t sample, int64_t at) { return place(sample, at) + pixels * wave(7 * at); }),
+                     vectors(1, [&](int64_t sample, int64_t) { return flag(sample) + logit * wave(3 * sample); })});
+  };
+  EXPECT_EQ(with(0, 0), 0);
+  const double points = with(1, 0);  // of places that deviate by about 50
+  EXPECT_GT(points, 0.01);
+  EXPECT_LT(points, 0.02);
+  // A logit that is sure says the same with other digits, whatever part of itself they are.
+  EXPECT_EQ(with(0, 2), 0);
+  EXPECT_DOUBLE_EQ(with(1, 2), points);
+  // One that turns is lost: within 0.75 points, where places may lose 1.
+  EXPECT_GT(with(0, 15), 0.1);
+}
+
+TEST(output_parts, count_numbers_beside_what_samples_differ_by) {
+  const Make amount = [](int64_t sample, int64_t) { return 40 + 9 * wave(sample); };
+  const Case one({vectors(1, amount)});
+  const double lost = one.lost({vectors(1, [&](int64_t sample, int64_t at) { return amount(sample, at) + 0.09f; })});
+  EXPECT_NEAR(lost, 0.09 / 9 * std::sqrt(2), 0.002);
+  EXPECT_EQ(one.lost({vectors(1, [](int64_t, int64_t) { return NAN; })}), 1);
+}
+
+}  // namespace
+}  // namespace tenon::cli
