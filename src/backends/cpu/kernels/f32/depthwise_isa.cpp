@@ -51,8 +51,8 @@ TENON_INLINE void each_vector(const RowJob& job, int64_t c0, int64_t c1, const F
   }
 }
 
-// kPixels pixels whose windows lie inside the image in x; kRows = 0 leaves the number of kernel rows to the job, as
-// the last, partial vector always does.
+// kPixels pixels whose windows, kKernel columns wide, lie inside the image in x; kRows = 0 leaves the number of kernel
+// rows to the job, as the last, partial vector always does.
 // kGroups: lanes take their inputs from other lanes, in several rounds.
 template <int kKernel, int kStride, int kPixels, int kRows, bool kGroups>
 TENON_INLINE void inside(const RowJob& job, int64_t x, int64_t c0, int64_t c1, const Sink& sink) {
@@ -111,7 +111,7 @@ TENON_INLINE void inside(const RowJob& job, int64_t x, int64_t c0, int64_t c1, c
         store(to + i * pitch + c, v);
       }
     }
-    w += kKernel * kKernel * group_in * kLanes;
+    w += s.kernel_h * kKernel * group_in * kLanes;
   });
 }
 
@@ -219,7 +219,7 @@ TENON_INLINE void run_inside(const RowJob& job, int64_t x) {
   });
 }
 
-// kKernel = 0 stands for any shape, without the shared loads.
+// kKernel columns; 0 stands for any number, without the shared loads.
 template <int kKernel, int kStride, bool kGroups>
 __attribute__((noinline)) void run_row(const RowJob& job) {
   const ConvShape& s = job.plan.shape;
@@ -307,9 +307,9 @@ void run_form(const DepthwisePlan& plan, const float* in, const float* residual,
 void run(const DepthwisePlan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
   const ConvShape& s = plan.shape;
   const bool dilated = s.dilation_h != 1 || s.dilation_w != 1;
-  const bool fits = s.kernel_h == s.kernel_w && s.stride_w <= (dilated ? 1 : 2);
-  const int form = fits ? s.kernel_w * 10 + s.stride_w : 0;
+  const int form = s.stride_w <= (dilated ? 1 : 2) ? s.kernel_w * 10 + s.stride_w : 0;
   switch (form) {
+    case 11: return run_form<1, 1>(plan, in, residual, out, worker);
     case 31: return run_form<3, 1>(plan, in, residual, out, worker);
     case 32: return run_form<3, 2>(plan, in, residual, out, worker);
     case 51: return run_form<5, 1>(plan, in, residual, out, worker);
