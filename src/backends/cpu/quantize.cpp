@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "backends/kernel.h"
@@ -58,14 +57,17 @@ class ScaleStep : public backends::Step {
         count_(problem.inputs[0].dims.elements()),
         quantise_(ops::has_trait(problem.node->op, ops::Trait::quantises)),
         type_(quantise_ ? problem.outputs[0].dtype : problem.inputs[0].dtype),
-        loops_(loops(isa_for(problem))) {}
+        loops_(loops(isa_for(problem))) {
+    if (is_by_channel()) repeat_scales();
+  }
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     int64_t begin, end;
-    const auto row = static_cast<int64_t>(scales_.scale.size());
-    if (row > 1 && scales_.inner == 1 && type_ == DType::u8) {
-      worker.share(count_ / row, begin, end);
-      for (; begin < end; ++begin) channels(inputs[0], outputs[0], begin * row);
+    if (is_by_channel()) {
+      const auto rows = static_cast<int64_t>(scales_.scale.size());  // their elements
+      worker.share((count_ + rows - 1) / rows, begin, end);
+      for (; begin < end; ++begin)
+        channels(inputs[0], outputs[0], begin * rows, std::min(rows, count_ - begin * rows));
       return;
     }
     worker.share((count_ + chunk - 1) / chunk, begin, end);
@@ -81,26 +83,24 @@ class ScaleStep : public backends::Step {
   }
 
  private:
-  /// A row of the last axis whose entries have scales of their own.
-  void channels(const std::byte* x, std::byte* y, int64_t at) const {
-    constexpr float to_whole = 12582912;  // 1.5 * 2^23: sums with it are whole numbers, ties to even
+  /// Whether entries of the last axis have scales of their own.
+  bool is_by_channel() const { return scales_.scale.size() > 1 && scales_.inner == 1 && type_ == DType::u8; }
+  /// So many rows that vectors are full where channels are few.
+  void repeat_scales() {
+    constexpr size_t fewest = 256;
+    const size_t row = scales_.scale.size();
+    for (size_t at = row; at < std::max(row, fewest / row * row); ++at)
+      scales_.scale.push_back(scales_.scale[at - row]), scales_.zero.push_back(scales_.zero[at - row]);
+  }
+  void channels(const std::byte* x, std::byte* y, int64_t at, int64_t count) const {
     const float* const scale = scales_.scale.data();
     const int32_t* const zero = scales_.zero.data();
-    const auto row = static_cast<int64_t>(scales_.scale.size());
-    if (!quantise_) {
-      const auto* from = reinterpret_cast<const uint8_t*>(x) + at;
-      float* to = reinterpret_cast<float*>(y) + at;
-      for (int64_t i = 0; i < row; ++i) to[i] = static_cast<float>(from[i] - zero[i]) * scale[i];
-      return;
-    }
-    const float* from = reinterpret_cast<const float*>(x) + at;
-    auto* to = reinterpret_cast<uint8_t*>(y) + at;
-    for (int64_t i = 0; i < row; ++i) {
-      const float steps = from[i] / scale[i], known = steps == steps ? steps : 0;
-      const auto low = static_cast<float>(-zero[i]), high = static_cast<float>(255 - zero[i]);
-      const float grid = std::min(std::max(known, low), high) + to_whole;
-      to[i] = static_cast<uint8_t>(std::bit_cast<int32_t>(grid) - 0x4b400000 + zero[i]);
-    }
+    if (quantise_)
+      loops_.quantise_each(reinterpret_cast<uint8_t*>(y) + at, reinterpret_cast<const float*>(x) + at, scale, zero,
+                           count);
+    else
+      loops_.dequantise_each(reinterpret_cast<float*>(y) + at, reinterpret_cast<const uint8_t*>(x) + at, scale, zero,
+                             count);
   }
   void part(const std::byte* x, std::byte* y, int64_t at, int64_t count, float scale, int32_t zero) const {
     if (quantise_) {

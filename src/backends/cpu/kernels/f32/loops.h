@@ -38,11 +38,15 @@ struct Loops {
   // dst = clamp(round(src / scale) + zero), to nearest even; NaN gives zero
   void (*quantise_u8)(uint8_t* dst, const float* src, float scale, int32_t zero, int64_t count);
   void (*quantise_i8)(int8_t* dst, const float* src, float scale, int32_t zero, int64_t count);
-  // The same for up to four planes of floats, `plane` apart: their bytes side by side, pixels `step` bytes apart.
+  // The same by a scale and a zero of each number.
+  void (*quantise_each)(uint8_t* dst, const float* src, const float* scales, const int32_t* zeros, int64_t count);
+  // As quantise_u8 for up to four planes of floats, `plane` apart: their bytes side by side, pixels `step` bytes apart.
   void (*quantise_pixels)(uint8_t* dst, int64_t step, const float* src, int64_t plane, int planes, float scale,
                           int32_t zero, int64_t count);
   // dst[i] = the largest of sources[k][i], 0 where there is no source; dst is none of them
   void (*largest_bytes)(uint8_t* dst, const uint8_t* const* sources, int64_t count, int64_t n);
+  // dst = (src - zero) * scale, each of its own
+  void (*dequantise_each)(float* dst, const uint8_t* src, const float* scales, const int32_t* zeros, int64_t count);
   // dst = (src - zero) * scale
   void (*dequantise_u8)(float* dst, const uint8_t* src, float scale, int32_t zero, int64_t count);
   void (*dequantise_i8)(float* dst, const int8_t* src, float scale, int32_t zero, int64_t count);

@@ -336,6 +336,18 @@ void quantise_i8(int8_t* dst, const float* src, float scale, int32_t zero_point,
   quantise(dst, src, scale, zero_point, count, -128, 127);
 }
 
+void quantise_each(uint8_t* dst, const float* src, const float* scales, const int32_t* zeros, int64_t count) {
+  constexpr float kMagic = 12582912.f;
+  for (int64_t at = 0; at < count; ++at) {
+    const auto low = (float)-zeros[at], high = (float)(255 - zeros[at]);
+    float x = src[at] / scales[at];
+    x = x == x ? x : 0.f;
+    x = x < low ? low : x;
+    x = x > high ? high : x;
+    dst[at] = (uint8_t)(__builtin_bit_cast(int32_t, x + kMagic) - __builtin_bit_cast(int32_t, kMagic) + zeros[at]);
+  }
+}
+
 // Numbers of the bytes that quantise_u8 gives, in one vector of the n elements at p.
 TENON_INLINE Vec byte_numbers(const float* p, int n, float scale, int32_t zero_point) {
   const Vec x = read(p, n), magnitude = set1(__builtin_bit_cast(float, 0x7fffffff));
@@ -420,6 +432,10 @@ void largest_bytes(uint8_t* dst, const uint8_t* const* sources, int64_t count, i
 template <class T>
 void dequantise(float* dst, const T* src, float scale, int32_t zero_point, int64_t count) {
   for (int64_t at = 0; at < count; ++at) dst[at] = (float)((int32_t)src[at] - zero_point) * scale;
+}
+
+void dequantise_each(float* dst, const uint8_t* src, const float* scales, const int32_t* zeros, int64_t count) {
+  for (int64_t at = 0; at < count; ++at) dst[at] = (float)((int32_t)src[at] - zeros[at]) * scales[at];
 }
 
 void to_half(uint16_t* dst, const float* src, int64_t count) {
@@ -544,8 +560,10 @@ const Loops loop_table = {weighted,
                           affine,
                           quantise_u8,
                           quantise_i8,
+                          quantise_each,
                           quantise_pixels,
                           largest_bytes,
+                          dequantise_each,
                           dequantise<uint8_t>,
                           dequantise<int8_t>,
                           dequantise<int32_t>,
