@@ -18,6 +18,14 @@ bool is_vector(const Tensor& output) {
   return std::count_if(dims.begin() + 1, dims.end(), [](int64_t size) { return size != 1; }) <= 1;
 }
 
+/// Whether a vector has a number for each row of another output, as scores of boxes have.
+bool is_column(const Tensor& vector, const std::vector<Tensor>& outputs) {
+  const int64_t size = vector.elements() / vector.dims()[0];
+  return size > 1 && std::ranges::any_of(outputs, [&](const Tensor& other) {
+           return !is_vector(other) && std::count(other.dims().begin() + 1, other.dims().end(), size) > 0;
+         });
+}
+
 /// Whether numbers, one a sample, are how likely something is: most of them near 0 or 1.
 bool are_likelihoods(std::span<const float> numbers) {
   constexpr float half = 0.5f, unsure = 0.3f;
@@ -57,9 +65,11 @@ void OutputParts::begin(const std::vector<Tensor>& inputs, const std::vector<Ten
   if (others_kind_ != OutputKind::signal) return;
   std::vector<Tensor> rest;
   for (size_t at = 0; at < outputs.size(); ++at)
-    if (is_vector(outputs[at]) && outputs[at].dims()[0] == rows_in(inputs[0])) vectors_.push_back({.output = at});
+    if (is_vector(outputs[at]) && outputs[at].dims()[0] == rows_in(inputs[0]) && !is_column(outputs[at], outputs))
+      vectors_.push_back({.output = at});
     else others_.push_back(at), rest.push_back(outputs[at]);
   others_kind_ = cli::kind_of(inputs, rest);
+  if (others_kind_ == OutputKind::sequence) others_kind_ = OutputKind::signal;  // texts come alone, heads do not
 }
 
 void OutputParts::see(const std::vector<Tensor>& outputs, int64_t row) {

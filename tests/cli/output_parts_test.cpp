@@ -49,12 +49,14 @@ struct Case {
 };
 
 TEST(output_parts, are_one_where_there_are_no_vectors) {
-  const auto cube = [](int64_t size) {
-    Tensor output(DType::f32, {samples, size, 4});
+  const auto cube = [](int64_t size, int64_t width = 4) {
+    Tensor output(DType::f32, {samples, size, width});
     for (int64_t at = 0; at < output.elements(); ++at) output.data<float>()[at] = 9 * wave(at);
     return output;
   };
   EXPECT_TRUE(Case({cube(6), cube(5)}).parts.empty());
+  EXPECT_TRUE(Case({cube(30, 16), cube(30, 1)}).parts.empty());  // boxes and their scores
+  EXPECT_EQ(Case({cube(30, 16), vectors(7, place)}).parts.kind(), OutputKind::signal);
 }
 
 TEST(output_parts, are_told_by_their_numbers) {
