@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backends/cuda/elementwise/map.h"
+#include "ops/frames.h"
 #include "ops/rearrange.h"
 
 namespace tenon::cuda::copy {
@@ -128,6 +129,12 @@ Copies rearrange(const Problem& problem) {
   return {{copy.dims, copy.from, copy.to}};
 }
 
+Copies frames(const Problem& problem) {
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  const ops::Rearrangement copy = ops::frames_copy(*problem.node, y.dims, x.strides, y.strides);
+  return {{copy.dims, copy.from, copy.to}};
+}
+
 Reason refuses_any(const Problem& problem, const Properties&) {
   const size_t size = size_of(problem.inputs[0].dtype);
   return size == 1 || size == 2 || size == 4 || size == 8
@@ -226,6 +233,7 @@ struct Register {
     KernelRegistrar(kernel<split, refuses_split>("Split"));
     KernelRegistrar(kernel<transpose, refuses_any>("Transpose"));
     for (const char* op : {"DepthToSpace", "SpaceToDepth"}) KernelRegistrar(kernel<rearrange, refuses_any>(op));
+    KernelRegistrar(kernel<frames, refuses_any>("tenon:Frames"));
     KernelRegistrar(kernel<expand, refuses_any>("Expand"));
     KernelRegistrar(kernel<slice, refuses_ranges>("Slice"));
   }
