@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "cases.h"
 
 namespace tenon::errors {
@@ -34,7 +36,7 @@ std::string loop(const std::string& trips, const std::string& body, const std::v
 }
 const std::string idle = node("id", "Relu", {"c"}, {"c2"});
 
-/// Many large constants, each within bounds.
+/// Many large constants, each within bounds, which are read in one order and then in the other: all have to be kept.
 std::string many(int count) {
   std::string nodes = numbers("s", {4'000'000}), inputs = "x";
   for (int at = 0; at < count; ++at) {
@@ -45,7 +47,12 @@ std::string many(int count) {
     nodes += node(name, "ConstantOfShape", {"s"}, {name}, fill) +
              node("a" + name, "Add", {at ? "h" + std::to_string(at - 1) : "x", name}, {"h" + std::to_string(at)});
   }
-  return model(input("x", {1}) + nodes + output("h" + std::to_string(count - 1)));
+  for (int at = count; at-- > 0;) {
+    const std::string name = "f" + std::to_string(at), before = at + 1 < count ? "g" : "h";
+    nodes += node("b" + name, "Mul", {before + std::to_string(std::min(at + 1, count - 1)), name},
+                  {"g" + std::to_string(at)});
+  }
+  return model(input("x", {1}) + nodes + output("g0"));
 }
 
 }  // namespace
