@@ -29,11 +29,20 @@ bool is_pointwise(const ir::Graph& graph, const ir::Node& node) {
          (padding == "NOTSET" || padding == "VALID");
 }
 
+/// Planes under a window each that only a run knows.
+bool is_correlation(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Shape* weights = shape_of(graph, node.inputs[1]);
+  return node.op == "Conv" && !graph.constant(node.inputs[1]) && weights && (*weights)[1] == ir::Dim(1) &&
+         node.integer("group", 1) > 1 && all(node.integers("pads"), 0) && node.text("auto_pad", "NOTSET") == "NOTSET";
+}
+
 bool convolution(Layout& layout, ir::NodeId id) {
   ir::Graph& graph = layout.graph;
   const ir::Node node = graph.node(id);
   const ir::ValueId from = node.inputs[0];
-  if (rank_of(graph, from) != 4u || rank_of(graph, node.inputs[1]) != 4u || node.has("layout")) return false;
+  if (rank_of(graph, from) != 4u || rank_of(graph, node.inputs[1]) != 4u || node.has("layout") ||
+      is_correlation(graph, node))
+    return false;
   Perm perm = channels_last;
   // A product per pixel does not see the order of the pixels.
   if (is_pointwise(graph, node) && !layout.has(from, perm))
