@@ -54,6 +54,7 @@ Reason refuses(const Problem& problem) {
   const ir::Node& node = *problem.node;
   for (const backends::Operand& operand : problem.inputs)
     if (operand && operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (problem.outputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
   const Dims &x = problem.inputs[0].dims, &w = problem.inputs[1].dims, &y = problem.outputs[0].dims;
   if (node.has("layout") || x.rank() != 4 || w.rank() != 4 || y.rank() != 4) return {Reason::layout, "NCHW"};
   if (node.has("activation") || problem.inputs.size() > 3) return {Reason::activation, "none"};

@@ -93,6 +93,7 @@ class DeformWindowsStep : public backends::Step {
 Reason refuses(const Problem& problem) {
   for (const backends::Operand& operand : problem.inputs)
     if (operand && operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (problem.outputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
   const Dims &x = problem.inputs[0].dims, &offsets = problem.inputs[1].dims, &y = problem.outputs[0].dims;
   const Window window(*problem.node);
   if (x.rank() != 4 || offsets.rank() != 4 || y.rank() != 4 || x.elements() == 0 || y.elements() == 0)
