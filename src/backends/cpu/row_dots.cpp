@@ -40,9 +40,7 @@ class RowDotsStep : public backends::Step {
 
 Reason refuses(const Problem& problem) {
   if (problem.inputs.size() != 2 || !problem.node->attributes.empty()) return {Reason::form, "plain product"};
-  for (const backends::Operand& operand : problem.inputs)
-    if (operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
-  if (problem.outputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (!backends::all_of(problem, DType::f32)) return {Reason::element_type, "elements", "f32"};
   const Dims &a = problem.inputs[0].dims, &b = problem.inputs[1].dims;
   if (a.rank() < 2 || b.rank() < 2 || b.back() != 1) return {Reason::shape, "the right operand", "one column"};
   if (a.elements() == 0 || b.elements() == 0) return Reason::empty;
