@@ -98,6 +98,22 @@ std::string numbers(int count, bool floats = false) {
   return "{" + text + "}";
 }
 
+/// Windows of one channel each fill few places of kernels that multiply several channels at once.
+TEST_F(Steps, WithoutTimesBytesOfOneChannelEachHaveTheKernelForThem) {
+  plan::Plan plan;
+  plan.graph = ir::parse(
+      "graph \"g\" input %x : u8[1,9,9,4] const %s : f32[] = {0.5} const %z : u8[] = {3} "
+      "const %w : i8[4,1,5,5] = " +
+      numbers(100) +
+      " %y : ? = tenon:Int8Conv(%x, %w, _, _, %s, %z, "
+      "%s) {layout=\"NHWC\", pads=[2,2,2,2], group=4} from [\"d\"] output %y");
+  plan.shapes = {{"x", {1, 9, 9, 4}}};
+  const Engine engine = with(plan);
+  plan::Bound bound = EngineAccess::of(engine).shared.bind(plan_of(engine), {{"x", {1, 9, 9, 4}}}, 1);
+  ASSERT_EQ(bound.schedule->steps.own().size(), 1u);
+  EXPECT_EQ(bound.schedule->steps.own()[0].tactic, "int8_depthwise");
+}
+
 /// Also by the kernels that pack in a way of their own.
 TEST_F(Steps, EveryKernelPacksWeightsOnceForAllSizes) {
   const std::string graph = "graph \"g\" ", scales = "const %s : f32[] = {0.5} const %z : u8[] = {3} ";

@@ -239,7 +239,7 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
 const backends::KernelRegistrar pairs({"tenon:Int8Conv", "int8x2", 2, refuses<0>, make<0>, "int8_direct"});
 const backends::KernelRegistrar words({"tenon:Int8Conv", "int8_int16", 1, refuses<1>, make<1>, "int8_direct"});
 const backends::KernelRegistrar dot({"tenon:Int8Conv", "int8_dot", 4, refuses<dot_at>, make<dot_at>, "int8_direct"});
-const backends::KernelRegistrar depthwise({"tenon:Int8Conv", "int8_depthwise", 3, refuses<3>, make<3>,
+const backends::KernelRegistrar depthwise({"tenon:Int8Conv", "int8_depthwise", 5, refuses<3>, make<3>,
                                            "int8_depthwise"});
 const backends::KernelRegistrar winograd({"tenon:Int8Conv", "int8_winograd", 3, refuses<4>, make<4>, "int8_winograd"});
 const backends::KernelRegistrar tiles({"tenon:Int8Conv", "int8_tiles", 5, refuses<tiles_at>, make<tiles_at>,
