@@ -98,7 +98,9 @@ OutputKind OutputParts::kind_of(Vector& vector) {
   if (!(vector.variance > 1e-9 * squares)) vector.variance = squares / count;
   const auto [low, high] = std::ranges::minmax(numbers);
   vector.is_logit = low < 0 && high > 0;
-  return vector.is_logit || are_likelihoods(numbers) ? OutputKind::decisions : OutputKind::amounts;
+  if (vector.is_logit || are_likelihoods(numbers)) return OutputKind::decisions;
+  const bool are_counts = std::ranges::all_of(numbers, [](float x) { return x == std::round(x); });
+  return are_counts ? OutputKind::signal : OutputKind::amounts;  // of boxes found, for example: one more is no harm
 }
 
 void OutputParts::recognise() {

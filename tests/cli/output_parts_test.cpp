@@ -69,6 +69,8 @@ TEST(output_parts, are_told_by_their_numbers) {
   EXPECT_EQ(kind(vectors(1, [](int64_t sample, int64_t) { return flag(sample); })), OutputKind::decisions);
   EXPECT_EQ(kind(vectors(1, [](int64_t sample, int64_t) { return likelihood(sample); })), OutputKind::decisions);
   EXPECT_EQ(kind(vectors(1, [](int64_t sample, int64_t) { return 40 + 9 * wave(sample); })), OutputKind::amounts);
+  EXPECT_EQ(kind(vectors(1, [](int64_t sample, int64_t) { return static_cast<float>(sample % 7); })),
+            OutputKind::signal);
   EXPECT_EQ(
       kind(vectors(2, [](int64_t sample, int64_t at) { return at ? likelihood(sample) : 1 - likelihood(sample); })),
       OutputKind::decisions);
