@@ -2,6 +2,8 @@
 #include "backends/cuda/elementwise/map.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 namespace tenon::cuda {
 
@@ -69,11 +71,22 @@ Map copy_map(const Dims& dims, const Dims& from, const Dims& to, int size) {
   return map;
 }
 
+bool Map::is_small() const {
+  constexpr double most = 2147483647;
+  for (const Dims& list : strides) {
+    double reach = 0;
+    for (size_t axis = 0; axis < dims.rank(); ++axis)
+      reach += std::abs(static_cast<double>(list[axis])) * static_cast<double>(dims[axis]);
+    if (reach > most) return false;
+  }
+  return true;
+}
+
 Source Map::source() const {
   const size_t operands = strides.size() - 1;
   const std::string axes = std::to_string(most_map_axes), most = std::to_string(most_map_operands + 1);
   std::string text = "struct Params { u64 operand[" + most + "]; i64 strides[" + most + "][" + axes + "]; u32 dims[" +
-                     axes + "]; u32 count; };\n";
+                     axes + "], factor[" + axes + "], shift[" + axes + "]; u32 count; };\n";
   for (size_t k = 0; k <= operands; ++k)
     text += "struct __align__(" + std::to_string(sizes[k] * vector) + ") V" + std::to_string(k) + " { " + types[k] +
             " e[" + std::to_string(vector) + "]; };\n";
@@ -82,12 +95,17 @@ Source Map::source() const {
       "Params p) {\n"
       "  wait_for_previous(breadcrumb);\n"
       "  const u32 i = blockIdx.x * 256 + threadIdx.x;\n  if (i >= p.count) return;\n  u32 rest = i, at;\n";
-  for (size_t k = 0; k <= operands; ++k) text += "  i64 o" + std::to_string(k) + " = 0;\n";
+  const std::string offset = is_small() ? "int" : "i64";
+  for (size_t k = 0; k <= operands; ++k) text += "  " + offset + " o" + std::to_string(k) + " = 0;\n";
   for (size_t axis = dims.rank(); axis-- > 0;) {
     const std::string a = std::to_string(axis);
-    text += axis ? "  at = rest % p.dims[" + a + "]; rest /= p.dims[" + a + "];\n" : "  at = rest;\n";
-    for (size_t k = 0; k <= operands; ++k)
-      text += "  o" + std::to_string(k) + " += at * p.strides[" + std::to_string(k) + "][" + a + "];\n";
+    text += axis ? "  at = rest; rest = ((u64)__umulhi(at, p.factor[" + a + "]) + at) >> p.shift[" + a +
+                       "]; at -= rest * p.dims[" + a + "];\n"
+                 : "  at = rest;\n";
+    for (size_t k = 0; k <= operands; ++k) {
+      const std::string n = std::to_string(k);
+      text += "  o" + n + " += at * (" + offset + ")p.strides[" + n + "][" + a + "];\n";
+    }
   }
   for (size_t k = 0; k < operands; ++k) {
     const std::string n = std::to_string(k);
@@ -114,7 +132,13 @@ Source Map::source() const {
 MapLaunch::MapLaunch(const Map& map, Device& device) : function_(device.function(map.source(), "map")) {
   for (size_t axis = 0; axis < map.dims.rank(); ++axis) {
     const bool last = axis + 1 == map.dims.rank();
-    params_.dims[axis] = static_cast<unsigned>(last ? map.dims[axis] / map.vector : map.dims[axis]);
+    const int64_t size = std::max<int64_t>(1, last ? map.dims[axis] / map.vector : map.dims[axis]);
+    params_.dims[axis] = static_cast<unsigned>(size);
+    // Division by a constant of all numbers of 32 bits (Granlund and Montgomery 1994).
+    const auto shift = static_cast<unsigned>(std::bit_width(static_cast<uint64_t>(size - 1)));
+    params_.shift[axis] = shift;
+    params_.factor[axis] = static_cast<unsigned>(
+        (((uint64_t{1} << shift) - static_cast<uint64_t>(size)) << 32) / static_cast<uint64_t>(size) + 1);
     for (size_t k = 0; k < map.strides.size(); ++k)
       params_.strides[k][axis] = map.strides[k][axis] * (last ? map.vector : 1);
   }

@@ -25,6 +25,8 @@ struct Map {
   /// Drops axes of size 1, joins axes that run on in every operand, and takes vectors where all allow it. False where
   /// too many axes are left.
   bool simplify();
+  /// Whether 32 bits hold every offset.
+  bool is_small() const;
   Source source() const;
 };
 
@@ -36,6 +38,7 @@ struct MapParams {
   Address operand[most_map_operands + 1];
   int64_t strides[most_map_operands + 1][most_map_axes];
   unsigned dims[most_map_axes];
+  unsigned factor[most_map_axes], shift[most_map_axes];  // n / dims is (n * factor / 2^32 + n) / 2^shift
   unsigned count;
 };
 

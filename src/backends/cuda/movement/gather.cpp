@@ -42,14 +42,29 @@ Reason refuses(const Problem& problem, const Properties&) {
   return {};
 }
 
+/// Elements that are moved as one.
+int64_t together(const Problem& problem) {
+  const Operand &x = problem.inputs[0], &y = problem.outputs[0];
+  const auto size = static_cast<int64_t>(size_of(x.dtype));
+  if (!x.aligned || !y.aligned) return 1;
+  int64_t count = 16 / size;
+  while (shape_of(problem).inner % count) count /= 2;
+  return count;
+}
+
 std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
-  const char* type = bits_name(size_of(problem.inputs[0].dtype));
+  const size_t bytes = size_of(problem.inputs[0].dtype) * static_cast<size_t>(together(problem));
+  const std::string type = bytes == 16 ? "uint4" : bits_name(bytes);
   const char* index = problem.inputs[1].dtype == DType::i64 ? "i64" : "int";
-  return {{"gather", {{"gather.cu", {std::string("ELEMENT=") + type, std::string("INDEX=") + index}, ""}}, {}}};
+  const char* count = shape_of(problem).count < int64_t{1} << 31 ? "u32" : "i64";
+  Source source{"gather.cu", {}, ""};
+  source.defines = {"ELEMENT=" + type, std::string("INDEX=") + index, std::string("COUNT=") + count};
+  return {{"gather", {source}, {}}};
 }
 
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
-  const Params params = shape_of(problem);
+  Params params = shape_of(problem);
+  params.inner /= together(problem), params.count /= together(problem);
   return simple_step<2>(device, tactic, "gather", params, grid_for(params.count));
 }
 
