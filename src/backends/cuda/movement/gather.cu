@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slices of a dense tensor seen as outer x size x inner, picked along size. ELEMENT: any type of its bytes; INDEX: type
-// of the indices, counted from the end where negative; COUNT: type that holds all places. An index that is outside reads
-// the nearest slice.
+// of the indices, counted from the end where negative; COUNT: type that holds all places. An index that is outside
+// reads the nearest slice.
 typedef ELEMENT T;
 #include "gather_params.h"
 typedef tenon::cuda::GatherParams Params;

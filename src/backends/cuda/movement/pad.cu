@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places behind the edges of a tensor of AXES axes, up to 6. ELEMENT: any type of its bytes, VEC of them at a time, where
-// the last axis is counted and strides are given in such vectors; MODE: what stands behind an edge, 0 a
-// number, 1 the nearest element, 2 elements mirrored at the edges, 3 those of the other end.
+// Places behind the edges of a tensor of AXES axes, up to 6. ELEMENT: any type of its bytes, VEC of them at a time: the
+// last axis is counted in vectors; MODE: what stands behind an edge, 0 a number, 1 the nearest element, 2 elements
+// mirrored at the edges, 3 those of the other end.
 typedef ELEMENT T;
 #include "pad_params.h"
 typedef tenon::cuda::PadParams Params;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A dense tensor with some of its elements replaced: first a copy, then the updates, of which no two may go to one
 // place. ELEMENT: any type of its bytes; INDEX: type of the indices, counted from the end where negative. An update
-// that is outside is dropped. REDUCTION: updates are taken one after the other into what stands at their place, as WIDE,
-// integers where WHOLE: 1 added, 2 multiplied, 3 the larger, 4 the smaller.
+// that is outside is dropped. REDUCTION: updates are taken one after the other into what stands at their place, as
+// WIDE, integers where WHOLE: 1 added, 2 multiplied, 3 the larger, 4 the smaller.
 typedef ELEMENT T;
 #include "scatter_params.h"
 typedef tenon::cuda::ScatterParams Params;
