@@ -66,8 +66,7 @@ class ScaleStep : public backends::Step {
     if (is_by_channel()) {
       const auto rows = static_cast<int64_t>(scales_.scale.size());  // their elements
       worker.share((count_ + rows - 1) / rows, begin, end);
-      for (; begin < end; ++begin)
-        channels(inputs[0], outputs[0], begin * rows, std::min(rows, count_ - begin * rows));
+      for (; begin < end; ++begin) channels(inputs[0], outputs[0], begin * rows, std::min(rows, count_ - begin * rows));
       return;
     }
     worker.share((count_ + chunk - 1) / chunk, begin, end);

@@ -4,7 +4,7 @@
 // for each group, not for each channel.
 // COLUMNS 0: a line is a group, which all THREADS of a block share (LX 1); VEC neighbours lie in one channel or, with
 // channels last, in one group. COLUMNS 1: channels last, and groups of GROUP channels, a power of two up to LX times
-// VEC: a line is LX times VEC channels, LX a power of two up to 32, and the threads of the same channels stand LX apart.
+// VEC: a line is LX times VEC channels, LX a power of two up to 32, and threads of the same channels stand LX apart.
 // SPLIT 0: a block takes a whole line. SPLIT 1: blocks leave the mean of their part of a line and the squares around
 // it; a second launch joins the parts (Chan, Golub and LeVeque 1979) and makes the results. EARLY 1: scale and bias
 // come from no kernel before this one, and are loaded before that has ended.
