@@ -43,9 +43,14 @@ namespace {
 
 /// Where the rows of a view lie that is reduced along its last axes; false where they are on too many axes.
 bool set_rows(const Operand& x, size_t first, Params& params) {
-  params.step = x.dims.back() == 1 ? 1 : x.strides.back();
-  for (size_t axis = x.dims.rank() - 1; axis-- > first;)
-    if (x.dims[axis] != 1 && x.strides[axis] != x.strides[axis + 1] * x.dims[axis + 1]) return false;
+  params.step = 1;
+  int64_t run = 0;  // from an element of the last axis that has several to one behind all of it
+  for (size_t axis = x.dims.rank(); axis-- > first;) {
+    if (x.dims[axis] == 1) continue;
+    if (run == 0) params.step = x.strides[axis];
+    else if (x.strides[axis] != run) return false;
+    run = x.strides[axis] * x.dims[axis];
+  }
   size_t at = most_axes;
   for (size_t axis = first; axis-- > 0;) {
     if (x.dims[axis] == 1) continue;
