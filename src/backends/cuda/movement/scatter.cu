@@ -49,21 +49,13 @@ extern "C" __global__ void __launch_bounds__(256) scatter_elements(const Breadcr
 }
 
 #ifdef REDUCTION
+#include "wide.cuh"
+
 __device__ __forceinline__ WIDE combined(WIDE a, WIDE b) {
   if (REDUCTION == 1) return a + b;
   if (REDUCTION == 2) return a * b;
   if (a != a || b != b) return a + b;
   return (REDUCTION == 3 ? a < b : b < a) ? b : a;
-}
-template <class V>
-__device__ __forceinline__ WIDE wide(V v) {
-  if constexpr (WHOLE) return v;
-  else return f32_of(v);
-}
-template <class V>
-__device__ __forceinline__ V narrow(WIDE v) {
-  if constexpr (WHOLE) return v;
-  else return of_f32<V>(v);
 }
 
 // A warp looks through all tuples for those of its slice.

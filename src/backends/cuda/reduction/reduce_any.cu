@@ -4,17 +4,8 @@
 // magnitudes, 7 product, 8 logarithm of the sum, 9 logarithm of the sum of e^x.
 #include "reduce_any_params.h"
 typedef tenon::cuda::ReduceAnyParams Params;
+#include "wide.cuh"
 
-template <class V>
-__device__ __forceinline__ WIDE wide(V v) {
-  if constexpr (WHOLE) return v;
-  else return f32_of(v);
-}
-template <class V>
-__device__ __forceinline__ V narrow(WIDE v) {
-  if constexpr (WHOLE) return v;
-  else return of_f32<V>(v);
-}
 template <int AXES>
 __device__ __forceinline__ i64 place(u32 i, const u32 (&dims)[8], const i64 (&strides)[8]) {
   i64 at = 0;
