@@ -13,7 +13,11 @@ struct __align__(VEC * sizeof(T)) Vec {
 // larger half: a second word holds the lower ones.
 constexpr bool WORDS = MAX && !FLOAT8 && sizeof(T) < 4 && VEC * sizeof(T) >= 4;
 constexpr int COUNT = (VEC * sizeof(T) + 3) / 4, HALVES = sizeof(T) == 1 ? 2 : 1;
-constexpr u32 LOWEST = sizeof(T) == 1 ? 0 : 0xfc00fc00u;
+template <class V>
+constexpr u32 MINUS_INFINITY = 0xfc00fc00u;
+template <>
+constexpr u32 MINUS_INFINITY<bf16> = 0xff80ff80u;
+constexpr u32 LOWEST = sizeof(T) == 1 ? 0 : MINUS_INFINITY<T>;
 __device__ __forceinline__ void clear(u32 (&words)[HALVES][COUNT]) {
 #pragma unroll
   for (int e = 0; e < COUNT; ++e)
