@@ -100,7 +100,7 @@ OutputKind OutputParts::kind_of(Vector& vector) {
   vector.is_logit = low < 0 && high > 0;
   if (vector.is_logit || are_likelihoods(numbers)) return OutputKind::decisions;
   const bool are_counts = std::ranges::all_of(numbers, [](float x) { return x == std::round(x); });
-  return are_counts ? OutputKind::signal : OutputKind::amounts;  // of boxes found, for example: one more is no harm
+  return are_counts ? OutputKind::signal : OutputKind::amounts;  // of boxes found, for example
 }
 
 void OutputParts::recognise() {

@@ -106,9 +106,7 @@ class AffineStep : public backends::Step {
 
 Reason refuses(const Problem& problem) {
   const Operand& y = problem.outputs[0];
-  for (const Operand& operand : problem.inputs)
-    if (operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
-  if (y.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (!backends::all_of(problem, DType::f32)) return {Reason::element_type, "elements", "f32"};
   const auto form = form_of(problem);
   if (!form) return {Reason::form, "scale and shift"};
   if (y.dims.elements() == 0) return Reason::empty;

@@ -12,12 +12,6 @@ namespace {
 using backends::Problem;
 using backends::Reason;
 
-/// An empty list stands for the usual one.
-std::vector<int64_t> two(const ir::Node& node, const char* name) {
-  const std::vector<int64_t> given = node.integers(name);
-  return given.size() == 2 ? given : std::vector<int64_t>{1, 1};
-}
-
 /// Planes under a window each, as trackers compare what they look for with what they see: by weights of a run.
 class ConvPlanesStep : public backends::Step {
  public:
@@ -25,8 +19,8 @@ class ConvPlanesStep : public backends::Step {
       : x_(problem.inputs[0].dims),
         w_(problem.inputs[1].dims),
         y_(problem.outputs[0].dims),
-        strides_(two(*problem.node, "strides")),
-        dilations_(two(*problem.node, "dilations")),
+        strides_(problem.node->integers("strides", {1, 1})),
+        dilations_(problem.node->integers("dilations", {1, 1})),
         has_bias_(problem.inputs.size() > 2 && problem.inputs[2]),
         kernel_(correlate(isa_for(problem))) {}
 
@@ -52,9 +46,7 @@ class ConvPlanesStep : public backends::Step {
 
 Reason refuses(const Problem& problem) {
   const ir::Node& node = *problem.node;
-  for (const backends::Operand& operand : problem.inputs)
-    if (operand && operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
-  if (problem.outputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (!backends::all_of(problem, DType::f32)) return {Reason::element_type, "elements", "f32"};
   const Dims &x = problem.inputs[0].dims, &w = problem.inputs[1].dims, &y = problem.outputs[0].dims;
   if (node.has("layout") || x.rank() != 4 || w.rank() != 4 || y.rank() != 4) return {Reason::layout, "NCHW"};
   if (node.has("activation") || problem.inputs.size() > 3) return {Reason::activation, "none"};
@@ -63,7 +55,7 @@ Reason refuses(const Problem& problem) {
   const auto pads = node.integers("pads", {0, 0, 0, 0});
   const bool padded = std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad != 0; });
   if (padded || node.text("auto_pad", "NOTSET") != "NOTSET") return {Reason::padding, "none"};
-  if (two(node, "strides")[1] != 1) return {Reason::strides, "1 along rows"};
+  if (node.integers("strides", {1, 1})[1] != 1) return {Reason::strides, "1 along rows"};
   return {};
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ConvPlanesStep>(problem); }

@@ -18,16 +18,11 @@ struct Window {
   int64_t groups;
 
   explicit Window(const ir::Node& node)
-      : kernel(list(node, "kernel_shape", {1, 1})),
-        strides(list(node, "strides", {1, 1})),
-        dilations(list(node, "dilations", {1, 1})),
-        pads(list(node, "pads", {0, 0, 0, 0})),
+      : kernel(node.integers("kernel_shape", {1, 1})),
+        strides(node.integers("strides", {1, 1})),
+        dilations(node.integers("dilations", {1, 1})),
+        pads(node.integers("pads", {0, 0, 0, 0})),
         groups(node.integer("offset_group", 1)) {}
-  /// An empty list stands for the usual one, as where the op is evaluated.
-  static std::vector<int64_t> list(const ir::Node& node, const char* name, const std::vector<int64_t>& usual) {
-    std::vector<int64_t> given = node.integers(name);
-    return given.empty() ? usual : given;
-  }
   int64_t taps() const { return kernel[0] * kernel[1]; }
 };
 
@@ -91,9 +86,7 @@ class DeformWindowsStep : public backends::Step {
 };
 
 Reason refuses(const Problem& problem) {
-  for (const backends::Operand& operand : problem.inputs)
-    if (operand && operand.dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
-  if (problem.outputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (!backends::all_of(problem, DType::f32)) return {Reason::element_type, "elements", "f32"};
   const Dims &x = problem.inputs[0].dims, &offsets = problem.inputs[1].dims, &y = problem.outputs[0].dims;
   const Window window(*problem.node);
   if (x.rank() != 4 || offsets.rank() != 4 || y.rank() != 4 || x.elements() == 0 || y.elements() == 0)

@@ -15,6 +15,8 @@ Reason refuses(const Problem& problem, const Properties&) {
     return {Reason::element_type, "elements", "f32, f16 or bf16"};
   if (images.dtype != DType::i64 && images.dtype != DType::i32) return {Reason::element_type, "images", "i64 or i32"};
   if (!regions.dense() || !images.dense()) return {Reason::view, "an operand"};
+  if (x.dims.rank() != 4 || regions.dims.rank() != 2 || regions.dims[1] != 4)
+    return {Reason::shape, "the input", "four axes, and regions of four numbers"};
   if (images.dims.elements() != y.dims[0] || regions.dims[0] != y.dims[0])
     return {Reason::shape, "regions", "an image each"};
   if (x.dims.elements() == 0) return Reason::empty;

@@ -26,6 +26,15 @@ Reason refuses(const Problem& problem, const Properties&) {
   if (!is_real(x.dtype) || !is_real(offsets.dtype) || x.dtype != y.dtype)
     return {Reason::element_type, "elements", "f32, f16 or bf16"};
   if (is_masked(problem) && problem.inputs[2].dtype != offsets.dtype) return Reason::mixed_types;
+  if (x.dims.rank() != 4 || offsets.dims.rank() != 4) return {Reason::shape, "the image", "four axes"};
+  const auto kernel = problem.node->integers("kernel_shape");
+  const int64_t groups = groups_of(problem), taps = kernel[0] * kernel[1];
+  const bool few = groups <= offsets.dims[3] && taps <= offsets.dims[3];  // no product below overflows
+  const bool fits =
+      few && x.dims[3] % groups == 0 && offsets.dims[0] == x.dims[0] && offsets.dims[3] == 2 * groups * taps;
+  if (!fits) return {Reason::shape, "offsets", "two for each tap of each group"};
+  if (is_masked(problem) && problem.inputs[2].dims.elements() * 2 != offsets.dims.elements())
+    return {Reason::shape, "the mask", "an element for each tap of each group"};
   for (const Operand& operand : problem.inputs)
     if (operand && !operand.dense()) return {Reason::view, "an operand"};
   if (!y.dense()) return {Reason::view, "a result"};
@@ -52,11 +61,9 @@ class DeformWindowsStep : public Step {
     const Operand &x = problem.inputs[0], &y = problem.outputs[0];
     const auto number = [](int64_t value) { return static_cast<int>(value); };
     const int vector = vector_of(problem);
-    const auto list = [&](const char* name, std::vector<int64_t> otherwise) {
-      return problem.node->integers(name, otherwise);
-    };
-    const auto strides = list("strides", {1, 1}), dilations = list("dilations", {1, 1}),
-               pads = list("pads", {0, 0, 0, 0});
+    const ir::Node& node = *problem.node;
+    const auto strides = node.integers("strides", {1, 1}), dilations = node.integers("dilations", {1, 1}),
+               pads = node.integers("pads", {0, 0, 0, 0});
     params_.count = y.dims.elements() / vector;
     params_.in_h = number(x.dims[1]), params_.in_w = number(x.dims[2]);
     params_.channels = number(x.dims[3] / vector), params_.group = number(x.dims[3] / groups_of(problem) / vector);

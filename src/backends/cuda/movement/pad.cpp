@@ -44,7 +44,7 @@ struct Space {
     before_of(problem, all);
     const auto kept = [&](size_t axis) { return all[axis] == 0 && x.dims[axis] == y.dims[axis]; };
     for (size_t axis = 0; axis < all.size(); ++axis) {
-      if (x.dims[axis] == 1 && y.dims[axis] == 1) continue;
+      if (x.dims[axis] == 1 && kept(axis)) continue;
       const bool joins = !dims.empty() && kept(axis) && before.back() == 0 && sizes.back() == dims.back() &&
                          xs.back() == x.strides[axis] * x.dims[axis] && ys.back() == y.strides[axis] * y.dims[axis];
       if (joins) {

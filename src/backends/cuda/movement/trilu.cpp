@@ -13,6 +13,9 @@ bool is_given(const Problem& problem) { return problem.inputs.size() > 1 && prob
 Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   if (!*bits_name(size_of(x.dtype))) return {Reason::element_type, "elements", "1, 2, 4 or 8 bytes"};
+  if (x.dims.rank() < 2) return {Reason::shape, "the input", "two axes"};
+  if (is_given(problem) && (problem.inputs[1].dtype != DType::i64 || problem.inputs[1].dims.elements() != 1))
+    return {Reason::shape, "the diagonal", "one number of i64"};
   return x.dense() && y.dense() ? Reason() : Reason(Reason::view, "an operand");
 }
 
