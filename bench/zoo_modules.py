@@ -122,6 +122,51 @@ class UnetEnhancer(nn.Module):
         return torch.sigmoid(self.last(y) + x)
 
 
+class Volumes(nn.Module):
+    """A U-Net in three dimensions of few channels; `norm` makes the normalisation of a number of channels."""
+
+    def __init__(self, norm, widths=(12, 24, 48), classes=3):
+        super().__init__()
+
+        def twice(inputs, outputs):
+            return nn.Sequential(nn.Conv3d(inputs, outputs, 3, padding=1), norm(outputs), nn.ReLU(),
+                                 nn.Conv3d(outputs, outputs, 3, padding=1), norm(outputs), nn.ReLU())
+        self.down = nn.ModuleList([twice(i, o) for i, o in zip((1, *widths), widths)])
+        turned = widths[::-1]
+        self.up = nn.ModuleList([nn.ConvTranspose3d(i, o, 2, 2) for i, o in zip(turned, turned[1:])])
+        self.merge = nn.ModuleList([twice(2 * width, width) for width in turned[1:]])
+        self.last = nn.Conv3d(widths[0], classes, 1)
+
+    def forward(self, x):
+        kept = []
+        for part in self.down:
+            x = part(F.max_pool3d(x, 2) if kept else x)
+            kept.append(x)
+        for up, merge, low in zip(self.up, self.merge, kept[-2::-1]):
+            x = merge(torch.cat([up(x), low], 1))
+        return self.last(x)
+
+
+class SegNet(nn.Module):
+    """Pools give their indices to the unpooling of the other half."""
+
+    def __init__(self, widths=(16, 32, 64), classes=8):
+        super().__init__()
+        self.down = nn.ModuleList([conv(i, o) for i, o in zip((3, *widths), widths)])
+        turned = widths[::-1]
+        self.up = nn.ModuleList([conv(i, o) for i, o in zip(turned, (*turned[1:], classes))])
+
+    def forward(self, x):
+        places = []
+        for part in self.down:
+            x = part(x)
+            places.append((x.shape, F.max_pool2d(x, 2, return_indices=True)[1]))
+            x = F.max_pool2d(x, 2)
+        for part, (shape, where) in zip(self.up, reversed(places)):
+            x = part(F.max_unpool2d(x, where, 2, output_size=shape))
+        return x
+
+
 class SuperResolution(nn.Module):
     def __init__(self, width=32, scale=3):
         super().__init__()

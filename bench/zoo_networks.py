@@ -148,6 +148,11 @@ transformer('segmentation', 'segformer_b0', 'SegformerForSemanticSegmentation', 
 small('enhancement', 'curve_enhancer', own.CurveEnhancer, lambda batch: image(batch, 240, 320))
 small('enhancement', 'unet_enhancer', own.UnetEnhancer, lambda batch: image(batch, 240, 320))
 small('enhancement', 'super_resolution', own.SuperResolution, lambda batch: image(batch, 160, 160))
+small('segmentation', 'segnet', own.SegNet, lambda batch: image(batch, 64))
+for kind, norm in (('batch', torch.nn.BatchNorm3d), ('group', lambda width: torch.nn.GroupNorm(4, width)),
+                   ('instance', lambda width: torch.nn.InstanceNorm3d(width, affine=True))):
+    small('volumes', f'unet3d_{kind}_norm', lambda norm=norm: own.Volumes(norm),
+          lambda batch: torch.randn(batch, 1, 32, 48, 48))
 detection('fasterrcnn_resnet50_fpn', 'fasterrcnn_mobilenet_v3_large_320_fpn', 'retinanet_resnet50_fpn',
           'fcos_resnet50_fpn', 'ssdlite320_mobilenet_v3_large')
 flow()
@@ -181,6 +186,6 @@ TABLE = set("""
     convnext_tiny repvgg_a0 edgenext_xx_small swin_t vit_small_patch16_224 levit_128 xcit_nano_12_p16_224
     poolformer_s12 mobilevit_s fastvit_t8 efficientvit_b0 deeplabv3_mobilenet_v3_large lraspp_mobilenet_v3_large
     dilated_segmenter segformer_b0 curve_enhancer unet_enhancer fasterrcnn_resnet50_fpn
-    fasterrcnn_mobilenet_v3_large_320_fpn ssdlite320_mobilenet_v3_large raft_small r3d_18 bert distilbert deberta_v2
-    t5_encoder gpt2 llama whisper_tiny_encoder wav2vec2 clip lstm gru
+    fasterrcnn_mobilenet_v3_large_320_fpn unet3d_batch_norm ssdlite320_mobilenet_v3_large raft_small r3d_18 bert
+    distilbert deberta_v2 t5_encoder gpt2 llama whisper_tiny_encoder wav2vec2 clip lstm gru
 """.split())
