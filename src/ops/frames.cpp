@@ -5,13 +5,14 @@
 #include "ops/inference.h"
 
 /// Internal op Frames: slices of one tensor along `axis`, the k-th from k * step on, `frames` elements that lie
-/// `stride` apart, `count` of them one behind the other along `along`: what each window of frames sees, as channels.
+/// `stride` apart, `count` of them one behind the other along `along`, and `zeros` zeros behind them: what each window
+/// of frames sees, as channels.
 namespace tenon::ops::frames {
 namespace {
 
 struct Setting {
   size_t axis, along;
-  int64_t count, step, stride, frames;
+  int64_t count, step, stride, frames, zeros;
 };
 
 Setting setting_of(const ir::Node& node) {
@@ -21,7 +22,8 @@ Setting setting_of(const ir::Node& node) {
           node.integer("count", 1),
           node.integer("step", 1),
           node.integer("stride", 1),
-          node.integer("frames", 1)};
+          node.integer("frames", 1),
+          node.integer("zeros", 0)};
 }
 
 void check(const auto& ctx, const Setting& setting, size_t rank) {
@@ -46,7 +48,7 @@ void infer(Inference& ctx) {
   const ir::Dim& size = y[setting.axis];
   if (needed(setting) < 0 || (size.is_constant() && size.value() < needed(setting)))
     ctx.fail("frames reach beyond the " + size.str() + " that there are");
-  y[setting.axis] = setting.frames, y[setting.along] = y[setting.along] * setting.count;
+  y[setting.axis] = setting.frames, y[setting.along] = y[setting.along] * setting.count + setting.zeros;
   ctx.set(0, ctx.dtype(0), y);
 }
 
@@ -56,7 +58,7 @@ void evaluate(Evaluation& ctx) {
   Dims y = x.dims();
   check(ctx, setting, y.rank());
   if (needed(setting) < 0 || y[setting.axis] < needed(setting)) ctx.fail("frames reach beyond " + y.str());
-  y[setting.axis] = setting.frames, y[setting.along] *= setting.count;
+  y[setting.axis] = setting.frames, y[setting.along] = y[setting.along] * setting.count + setting.zeros;
   const auto dims_of = [&](const Strides& strides) {
     Dims dims;
     for (size_t at = 0; at < y.rank(); ++at) dims.push_back(strides[at]);
@@ -69,6 +71,7 @@ void evaluate(Evaluation& ctx) {
   dispatch_moved(ctx, x.dtype(), [&]<class T>(Type<T>) {
     const T* source = elements_of<T>(x);
     T* target = elements_of<T>(ctx.output(0, x.dtype(), y));
+    if (setting.zeros > 0) std::fill_n(target, y.elements(), T());
     walk<2>(copy.dims, {from, to}, [&](const auto& at, int64_t count, const auto& step) {
       for (int64_t i = 0; i < count; ++i) target[at[1] + i * step[1]] = source[at[0] + i * step[0]];
     });
@@ -79,7 +82,8 @@ TENON_OP("tenon:Frames", 1, 1, 1, 1, infer, evaluate,
          {attr::integer("axis").at_least(0).required().internal(),
           attr::integer("along").at_least(0).required().internal(),
           attr::integer("count").at_least(1).required().internal(), attr::integer("step").at_least(1).internal(),
-          attr::integer("stride").at_least(1).internal(), attr::integer("frames").at_least(1).required().internal()},
+          attr::integer("stride").at_least(1).internal(), attr::integer("frames").at_least(1).required().internal(),
+          attr::integer("zeros").at_least(0).internal()},
          Trait::moves | Trait::same_type | Trait::same_rank | Trait::same_scale | Trait::half);
 
 }  // namespace
@@ -88,11 +92,11 @@ TENON_OP("tenon:Frames", 1, 1, 1, 1, infer, evaluate,
 namespace tenon::ops {
 
 Rearrangement frames_copy(const ir::Node& node, const Dims& dims, const Dims& x, const Dims& y) {
-  const auto [axis, along, count, step, stride, frames] = frames::setting_of(node);
+  const auto [axis, along, count, step, stride, frames, zeros] = frames::setting_of(node);
   Rearrangement copy;
   for (size_t at = 0; at < dims.rank(); ++at) {
     if (at == along) {
-      const int64_t own = dims[at] / count;
+      const int64_t own = (dims[at] - zeros) / count;
       copy.dims.push_back(count), copy.from.push_back(x[axis] * step), copy.to.push_back(y[at] * own);
       copy.dims.push_back(own);
     } else {

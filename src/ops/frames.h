@@ -4,7 +4,8 @@
 
 namespace tenon::ops {
 
-/// A Frames node as one copy; x, y: strides of the input and the output, `dims`: sizes of the output.
+/// A Frames node as one copy, of all but its zeros; x, y: strides of the input and the output, `dims`: sizes of the
+/// output.
 Rearrangement frames_copy(const ir::Node& node, const Dims& dims, const Dims& x, const Dims& y);
 
 }  // namespace tenon::ops

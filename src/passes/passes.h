@@ -20,6 +20,7 @@ bool fold_batch_norm(ir::Graph& graph);
 bool sink_reshapes(ir::Graph& graph);
 bool mix_rows(ir::Graph& graph);
 bool join_frames(ir::Graph& graph);
+bool pad_frames(ir::Graph& graph);
 bool unstack_sums(ir::Graph& graph);
 bool fold_scale(ir::Graph& graph);
 /// Steps behind a Concat of convolutions or products, before it, where their kernels take them along.

@@ -115,6 +115,8 @@ const std::vector<Pass>& for_gpu() {
       {"expand_tiles", "turns tiles into expanded axes, which may be views", expand_tiles},
       {"unfold_gathers", "joins what picks the windows of an image row by row and column by column", unfold_gathers},
       {"join_frames", "copies what several slices of one tensor give side by side in one go", join_frames},
+      {"pad_frames", "gives what windows of frames see zeros behind it, so that its channels are whole vectors",
+       pad_frames},
       {"slice_gathers", "turns picking one element along an axis into a slice, which may be a view", slice_gathers},
       {"subpixel_deconvolution", "computes transposed convolutions as convolutions of several phases",
        subpixel_deconvolution},

@@ -82,50 +82,88 @@ bool Map::is_small() const {
   return true;
 }
 
-Source Map::source() const {
-  const size_t operands = strides.size() - 1;
+int Map::each() const {
+  constexpr int64_t many = int64_t{1} << 20;  // vectors that leave every GPU full of threads if each has four
+  constexpr int on_the_way = 16;              // bytes of an operand that a thread loads before it stores
+  const int widest = *std::max_element(sizes.begin(), sizes.end()) * vector;
+  return dims.elements() / vector < many ? 1 : std::clamp(on_the_way / widest, 1, 4);
+}
+
+namespace {
+
+/// The kernel's parameters and types of vectors.
+std::string declarations(const Map& map) {
   const std::string axes = std::to_string(most_map_axes), most = std::to_string(most_map_operands + 1);
   std::string text = "struct Params { u64 operand[" + most + "]; i64 strides[" + most + "][" + axes + "]; u32 dims[" +
                      axes + "], factor[" + axes + "], shift[" + axes + "]; u32 count; };\n";
-  for (size_t k = 0; k <= operands; ++k)
-    text += "struct __align__(" + std::to_string(sizes[k] * vector) + ") V" + std::to_string(k) + " { " + types[k] +
-            " e[" + std::to_string(vector) + "]; };\n";
-  text +=
-      "extern \"C\" __global__ void __launch_bounds__(256) map(const Breadcrumb breadcrumb, const __grid_constant__ "
-      "Params p) {\n"
-      "  wait_for_previous(breadcrumb);\n"
-      "  const u32 i = blockIdx.x * 256 + threadIdx.x;\n  if (i >= p.count) return;\n  u32 rest = i, at;\n";
-  const std::string offset = is_small() ? "int" : "i64";
-  for (size_t k = 0; k <= operands; ++k) text += "  " + offset + " o" + std::to_string(k) + " = 0;\n";
-  for (size_t axis = dims.rank(); axis-- > 0;) {
+  for (size_t k = 0; k < map.strides.size(); ++k)
+    text += "struct __align__(" + std::to_string(map.sizes[k] * map.vector) + ") V" + std::to_string(k) + " { " +
+            map.types[k] + " e[" + std::to_string(map.vector) + "]; };\n";
+  return text;
+}
+
+/// Offsets of vector i in each operand.
+std::string offsets(const Map& map) {
+  const std::string offset = map.is_small() ? "int" : "i64";
+  std::string text;
+  for (size_t axis = map.dims.rank(); axis-- > 0;) {
     const std::string a = std::to_string(axis);
-    text += axis ? "  at = rest; rest = ((u64)__umulhi(at, p.factor[" + a + "]) + at) >> p.shift[" + a +
+    text += axis ? "    at = rest; rest = ((u64)__umulhi(at, p.factor[" + a + "]) + at) >> p.shift[" + a +
                        "]; at -= rest * p.dims[" + a + "];\n"
-                 : "  at = rest;\n";
-    for (size_t k = 0; k <= operands; ++k) {
+                 : "    at = rest;\n";
+    for (size_t k = 0; k < map.strides.size(); ++k) {
       const std::string n = std::to_string(k);
-      text += "  o" + n + " += at * (" + offset + ")p.strides[" + n + "][" + a + "];\n";
+      text += "    o" + n + " += at * (" + offset + ")p.strides[" + n + "][" + a + "];\n";
     }
   }
+  return text;
+}
+
+/// Results of a vector, as "out".
+std::string results(const Map& map) {
+  const size_t operands = map.strides.size() - 1;
+  std::string text = "    V" + std::to_string(operands) + " out;\n#pragma unroll\n    for (int e = 0; e < " +
+                     std::to_string(map.vector) + "; ++e) {\n";
   for (size_t k = 0; k < operands; ++k) {
     const std::string n = std::to_string(k);
-    const bool whole = strides[k].back() != 0 && vector > 1;
-    text += "  const " + (whole ? "V" + n : types[k]) + " in" + n + " = *(const " + (whole ? "V" + n : types[k]) +
-            "*)((const " + types[k] + "*)p.operand[" + n + "] + o" + n + ");\n";
+    const std::string element = "in" + n + "[k]" + (map.is_whole(k) ? ".e[e]" : "");
+    text += map.body.empty() ? "      out.e[e] = " + element + ";\n"
+            : map.plain      ? "      const " + map.types[k] + " v" + n + " = " + element + ";\n"
+                             : "      const float v" + n + " = f32_of(" + element + ");\n";
   }
-  text += "  V" + std::to_string(operands) + " out;\n#pragma unroll\n  for (int e = 0; e < " + std::to_string(vector) +
-          "; ++e) {\n";
+  const std::string& type = map.types[operands];
+  if (!map.body.empty() && map.plain) text += "      " + type + " r;\n" + map.body + "      out.e[e] = r;\n";
+  else if (!map.body.empty()) text += "      float r;\n" + map.body + "      out.e[e] = of_f32<" + type + ">(r);\n";
+  return text + "    }\n";
+}
+
+}  // namespace
+
+Source Map::source() const {
+  const size_t operands = strides.size() - 1;
+  const std::string result = std::to_string(operands), offset = is_small() ? "int" : "i64";
+  const auto read = [&](size_t k) { return is_whole(k) ? "V" + std::to_string(k) : types[k]; };
+  std::string text = declarations(*this) + "constexpr int EACH = " + std::to_string(each()) + ";\n" +
+                     "extern \"C\" __global__ void __launch_bounds__(256) map(const Breadcrumb breadcrumb, const "
+                     "__grid_constant__ Params p) {\n  wait_for_previous(breadcrumb);\n"
+                     "  const u32 first = blockIdx.x * (256 * EACH) + threadIdx.x;\n  if (first >= p.count) return;\n";
+  text += "  " + offset + " to[EACH];\n";
+  for (size_t k = 0; k < operands; ++k) text += "  " + read(k) + " in" + std::to_string(k) + "[EACH];\n";
+  text +=
+      "#pragma unroll\n  for (int k = 0; k < EACH; ++k) {\n"
+      "    u32 rest = min(first + 256 * k, p.count - 1), at;\n";
+  for (size_t k = 0; k <= operands; ++k) text += "    " + offset + " o" + std::to_string(k) + " = 0;\n";
+  text += offsets(*this);
   for (size_t k = 0; k < operands; ++k) {
     const std::string n = std::to_string(k);
-    const std::string element = strides[k].back() != 0 && vector > 1 ? "in" + n + ".e[e]" : "in" + n;
-    text += body.empty() ? "    out.e[e] = " + element + ";\n"
-            : plain      ? "    const " + types[k] + " v" + n + " = " + element + ";\n"
-                         : "    const float v" + n + " = f32_of(" + element + ");\n";
+    text +=
+        "    in" + n + "[k] = *(const " + read(k) + "*)((const " + types[k] + "*)p.operand[" + n + "] + o" + n + ");\n";
   }
-  if (!body.empty() && plain) text += "    " + types[operands] + " r;\n" + body + "    out.e[e] = r;\n";
-  else if (!body.empty()) text += "    float r;\n" + body + "    out.e[e] = of_f32<" + types[operands] + ">(r);\n";
-  text += "  }\n  *(V" + std::to_string(operands) + "*)((" + types[operands] + "*)p.operand[" +
-          std::to_string(operands) + "] + o" + std::to_string(operands) + ") = out;\n}\n";
+  text += "    to[k] = o" + result +
+          ";\n  }\n#pragma unroll\n  for (int k = 0; k < EACH; ++k) {\n"
+          "    if (first + 256 * k >= p.count) return;\n" +
+          results(*this) + "    *(V" + result + "*)((" + types[operands] + "*)p.operand[" + result +
+          "] + to[k]) = out;\n  }\n}\n";
   return {"map.cu", {}, text};
 }
 
@@ -143,7 +181,7 @@ MapLaunch::MapLaunch(const Map& map, Device& device) : function_(device.function
       params_.strides[k][axis] = map.strides[k][axis] * (last ? map.vector : 1);
   }
   params_.count = static_cast<unsigned>(map.dims.elements() / map.vector);
-  grid_ = {ceil_div(params_.count, 256), 1, 1, 256, 0};
+  grid_ = {ceil_div(params_.count, 256 * map.each()), 1, 1, 256, 0};
 }
 
 void MapLaunch::enqueue(Device& device, const Launch& at, const std::vector<Address>& addresses) const {

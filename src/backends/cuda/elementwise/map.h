@@ -27,6 +27,10 @@ struct Map {
   bool simplify();
   /// Whether 32 bits hold every offset.
   bool is_small() const;
+  /// Vectors of a thread, loaded before the first is stored: several where single elements leave a GPU waiting.
+  int each() const;
+  /// Whether an operand is read a vector at a time, not as one element for all of it.
+  bool is_whole(size_t operand) const { return strides[operand].back() != 0 && vector > 1; }
   Source source() const;
 };
 

@@ -147,6 +147,11 @@ Reason refuses_reshape(const Problem& problem, const Properties& properties) {
   return refuses_any(problem, properties);
 }
 
+Reason refuses_zeros(const Problem& problem, const Properties& properties) {
+  if (problem.node->integer("zeros", 0) != 0) return {Reason::attribute, "zeros", "0"};
+  return refuses_any(problem, properties);
+}
+
 Reason refuses_ranges(const Problem& problem, const Properties& properties) {
   for (size_t at = 1; at < problem.inputs.size(); ++at)
     if (problem.inputs[at] && !problem.inputs[at].constant) return {Reason::not_constant, "its range"};
@@ -233,7 +238,7 @@ struct Register {
     KernelRegistrar(kernel<split, refuses_split>("Split"));
     KernelRegistrar(kernel<transpose, refuses_any>("Transpose"));
     for (const char* op : {"DepthToSpace", "SpaceToDepth"}) KernelRegistrar(kernel<rearrange, refuses_any>(op));
-    KernelRegistrar(kernel<frames, refuses_any>("tenon:Frames"));
+    KernelRegistrar(kernel<frames, refuses_zeros>("tenon:Frames"));
     KernelRegistrar(kernel<expand, refuses_any>("Expand"));
     KernelRegistrar(kernel<slice, refuses_ranges>("Slice"));
   }
