@@ -77,10 +77,10 @@ void bench(const Layer& layer, const Int8Tactic& tactic, int runs, bool cold) {
   const auto channels = static_cast<size_t>(layer.out);
   const std::vector<float> multiplier(channels, 1e-3f), inverse(channels, 20), other(channels, 0.05f);
   conv.weights = weights.data(), conv.multiplier = multiplier.data(), conv.inverse_scale = inverse.data();
-  conv.in_zero = conv.out_zero = 128;
+  conv.in_zero = 128, conv.out_zero = 0;  // as behind a ReLU
   conv.epilogue.act = tenon::expr::Id::Relu;
   if (layer.residual)
-    conv.epilogue.residual = Residual::before, conv.residual_scale = other.data(), conv.residual_zero = 128;
+    conv.epilogue.residual = Residual::before, conv.residual_scale = other.data(), conv.residual_zero = 0;
   if (tactic.refuses(conv)) return;
   Kernels kernels;
   for (int64_t copy = 0; copy < (cold ? std::clamp<int64_t>(bytes / count, 1, most_copies) : 1); ++copy)

@@ -92,7 +92,10 @@ void run_pipelined(const Int8Plan& plan, const Int8Output& o, const Job& job, Ro
     });
   };
   const bool residual = o.epilogue.residual != Residual::none;
-  if (o.in_steps && residual) finish.template operator()<expr::Identity, Residual::before>();
+  const bool plain = are_plain_steps(o);
+  if (plain && residual) finish.template operator()<PlainSteps, Residual::before>();
+  else if (plain) finish.template operator()<PlainSteps, Residual::none>();
+  else if (o.in_steps && residual) finish.template operator()<expr::Identity, Residual::before>();
   else if (o.in_steps) finish.template operator()<expr::Identity, Residual::none>();
   else if (residual) finish.template operator()<expr::Clip, Residual::before>();
   else finish.template operator()<expr::Clip, Residual::none>();

@@ -9,9 +9,16 @@
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
 
+// In the place of an activation: outputs that are in_steps, without a zero point, whose clip is that of a byte.
+struct PlainSteps {};
+
+TENON_INLINE bool are_plain_steps(const Int8Output& o) {
+  return o.in_steps && o.out_zero == 0 && o.epilogue.alpha <= 0 && o.epilogue.beta >= 255;
+}
+
 // The float steps of Int8Output for a block of channels, whose factors stay in registers, where the sums are bounded.
 // Rounding keeps order: clamps ahead of it are clamps of bytes. Identity is for outputs that are in_steps: their clip
-// is one of these, too.
+// is one of these, too. Of PlainSteps saturation is all of it.
 template <class Act, Residual kResidual>
 class ByteRows {
  public:
@@ -57,7 +64,7 @@ class ByteRows {
     __asm__ volatile("" : "+r"(rows));
     const IVec first = rows->words(a, residual), second = rows->words(b, residual + residual_step);
     const IVec in_order = _mm512_permutexvar_epi32(rows->order_, to_bytes_in_lanes(first, second));
-    const IVec v = clamp_bytes(in_order, rows->low_, rows->high_);
+    const IVec v = kPlain ? in_order : clamp_bytes(in_order, rows->low_, rows->high_);
     extract_half<0>(out, v);
     extract_half<1>(out + step, v);
   }
@@ -85,7 +92,8 @@ class ByteRows {
   }
 
  private:
-  static constexpr bool kInSteps = std::is_same_v<Act, expr::Identity>;
+  static constexpr bool kPlain = std::is_same_v<Act, PlainSteps>;
+  static constexpr bool kInSteps = kPlain || std::is_same_v<Act, expr::Identity>;
   static constexpr bool kNearly = std::is_same_v<Act, expr::Silu> && kHasFused;
 
 #ifdef __AVX512F__
@@ -104,11 +112,13 @@ class ByteRows {
         const IVec r = isub(widen_u8(residual + i * kLanes), residual_zero_);
         x[i] = add(x[i], mul(to_float(r), residual_scale_[i]));
       }
-      x[i] = mul(activate<Act>(x[i], epilogue_), inverse_[i]);
+      if constexpr (!kInSteps) x[i] = mul(activate<Act>(x[i], epilogue_), inverse_[i]);
     }
-    return to_words(to_int(x[0]), to_int(x[1]), zero_point_);
+    return words_of(to_int(x[0]), to_int(x[1]));
   }
 #endif
+
+  TENON_INLINE IVec words_of(IVec a, IVec b) const { return kPlain ? pack_words(a, b) : to_words(a, b, zero_point_); }
 
   // run() of more than one vector of channels; kWhole: of two whole ones.
   template <bool kWhole>
@@ -150,8 +160,8 @@ class ByteRows {
       finish_reals<kEach>(x, r, n);
     }
 #undef TENON_EACH
-    const IVec v = to_bytes(to_words(n[0], n[1], zero_point_), to_words(n[2], n[3], zero_point_));
-    return clamp_bytes(v, low_, high_);
+    const IVec v = to_bytes(words_of(n[0], n[1]), words_of(n[2], n[3]));
+    return kPlain ? v : clamp_bytes(v, low_, high_);
   }
 
   // From sums, and what is added, to whole numbers of steps.
@@ -297,7 +307,8 @@ inline Finish finish_of(const Int8Output& o) {
     else rows.template operator()<Act, Residual::after>();
   };
   const bool bytes = o.inverse_scale && o.bounded;
-  if (bytes && o.in_steps) choose.template operator()<expr::Identity>();
+  if (bytes && are_plain_steps(o)) choose.template operator()<PlainSteps>();
+  else if (bytes && o.in_steps) choose.template operator()<expr::Identity>();
   else if (bytes) with_activation(o.epilogue.act, choose);
   else if (!o.inverse_scale && !o.sums && residual == Residual::none)
     with_activation(o.epilogue.act, [&]<class Act>() { finish = {prepare_rows<RealRows<Act>>, finish_reals<Act>}; });

@@ -83,9 +83,10 @@ static TENON_INLINE void store_bytes_n(uint8_t* p, IVec a, IVec b, IVec zero_poi
 static TENON_INLINE void load_bytes_n(uint8_t* to, const uint8_t* p, int n) {
   _mm256_storeu_si256((__m256i*)to, _mm256_maskz_loadu_epi8((1u << n) - 1, p));
 }
-// Two vectors as 16 bits and the zero point added, both saturating; four such vectors as bytes, one behind the other.
+// Two vectors as 16 bits; and the zero point added, both saturating; four such vectors as bytes, one behind the other.
+static TENON_INLINE IVec pack_words(IVec a, IVec b) { return _mm512_packs_epi32(a, b); }
 static TENON_INLINE IVec to_words(IVec a, IVec b, IVec zero_point) {
-  return _mm512_adds_epi16(_mm512_packs_epi32(a, b), zero_point);
+  return _mm512_adds_epi16(pack_words(a, b), zero_point);
 }
 static TENON_INLINE IVec order_of_bytes() {
   return _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -183,8 +184,9 @@ static TENON_INLINE void store_bytes(uint8_t* p, IVec a, IVec b, IVec zero_point
   const IVec words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8), v = _mm256_add_epi16(words, zero_point);
   _mm_storeu_si128((__m128i*)p, _mm_packus_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
 }
+static TENON_INLINE IVec pack_words(IVec a, IVec b) { return _mm256_packs_epi32(a, b); }
 static TENON_INLINE IVec to_words(IVec a, IVec b, IVec zero_point) {
-  return _mm256_adds_epi16(_mm256_packs_epi32(a, b), zero_point);
+  return _mm256_adds_epi16(pack_words(a, b), zero_point);
 }
 static TENON_INLINE IVec to_bytes(IVec ab, IVec cd) {
   const IVec order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
@@ -262,8 +264,9 @@ static TENON_INLINE void store_bytes(uint8_t* p, IVec a, IVec b, IVec zero_point
   const __m128i words = _mm_add_epi16(_mm_packs_epi32(a, b), zero_point);
   _mm_storel_epi64((__m128i*)p, _mm_packus_epi16(words, words));
 }
+static TENON_INLINE IVec pack_words(IVec a, IVec b) { return _mm_packs_epi32(a, b); }
 static TENON_INLINE IVec to_words(IVec a, IVec b, IVec zero_point) {
-  return _mm_adds_epi16(_mm_packs_epi32(a, b), zero_point);
+  return _mm_adds_epi16(pack_words(a, b), zero_point);
 }
 static TENON_INLINE IVec to_bytes(IVec ab, IVec cd) { return _mm_packus_epi16(ab, cd); }
 static TENON_INLINE IVec iset8(int32_t x) { return _mm_set1_epi8(static_cast<int8_t>(x)); }
