@@ -111,7 +111,7 @@ TENON_OP("Relu", 1, 1, 1, 1, infer_same, evaluate_expression<expr::Relu, Numbers
          unary_traits | Trait::int8 | Trait::half, formula<expr::Relu>);
 TENON_OP("Gelu", 1, 1, 1, 1, infer_same, gelu, {attr::text("approximate").one_of({"none", "tanh"})},
          unary_traits | Trait::half, gelu_formula);
-TENON_OP("PRelu", 2, 2, 1, 1, infer_prelu, prelu, {attr::consumed_inputs()}, unary_traits, prelu_formula);
+TENON_OP("PRelu", 2, 2, 1, 1, infer_prelu, prelu, {attr::consumed_inputs()}, unary_traits | Trait::half, prelu_formula);
 TENON_OP("Clip", 1, 3, 1, 1, infer_clip, clip,
          {attr::consumed_inputs(), attr::real("max").up_to(10), attr::real("min").up_to(10)},
          unary_traits | Trait::int8 | Trait::half, clip_formula);

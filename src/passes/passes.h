@@ -21,6 +21,9 @@ bool sink_reshapes(ir::Graph& graph);
 bool mix_rows(ir::Graph& graph);
 bool join_frames(ir::Graph& graph);
 bool pad_frames(ir::Graph& graph);
+bool join_axes_last(ir::Graph& graph);
+bool order_channels(ir::Graph& graph);
+bool hoist_slopes(ir::Graph& graph);
 bool unstack_sums(ir::Graph& graph);
 bool fold_scale(ir::Graph& graph);
 /// Steps behind a Concat of convolutions or products, before it, where their kernels take them along.

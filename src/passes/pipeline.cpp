@@ -34,6 +34,7 @@ const std::vector<Pass>& pipeline() {
       {"assign_slices_again", "does the same where the above made sizes or indices known", assign_slices},
       {"common_subexpressions", "computes equal expressions once", common_subexpressions},
       // One spelling per meaning, so that the patterns below are few.
+      {"hoist_slopes", "activates by channel before pixels are shuffled", hoist_slopes},
       {"canonical", "rewrites equivalent forms of a node to one form", canonical},
       {"cancel_apart", "drops pairs of transposes with elementwise nodes between them", cancel_apart},
       {"recognise_activations", "finds activations spelled out in small ops", recognise_activations},
@@ -85,6 +86,9 @@ const std::vector<Pass>& pipeline() {
       {"fuse_dynamic", "joins integer sums with the scales behind them that are known when they run", fuse_dynamic},
       {"fuse_epilogue", "joins activations and residual sums to convolutions and matrix multiplications",
        fuse_epilogue},
+      {"join_axes_last", "transposes axes that a reshape joined before it does, where they were transposed already",
+       join_axes_last},
+      {"order_channels", "makes channels in the order in which a pixel shuffle leaves their parts", order_channels},
       {"transposed_weights", "reads the constants of matrix multiplications transposed where they lie so",
        transposed_weights},
       {"fuse_elementwise", "joins trees of elementwise nodes into one node", fuse_elementwise},

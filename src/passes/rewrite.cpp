@@ -214,6 +214,19 @@ std::optional<size_t> axis_of(int64_t axis, size_t rank) {
   return static_cast<size_t>(axis < 0 ? axis + size : axis);
 }
 
+std::vector<size_t> split_counts(const ir::Shape& from, const ir::Shape& to) {
+  std::vector<size_t> counts;
+  size_t at = 0;
+  for (const ir::Dim& size : from) {
+    const size_t begin = at;
+    ir::Dim product(1);
+    while (at < to.size() && (at == begin || !(product == size))) product = product * to[at++];
+    if (!(product == size)) return {};
+    counts.push_back(at - begin);
+  }
+  return at == to.size() ? counts : std::vector<size_t>();
+}
+
 std::optional<std::vector<int64_t>> reshape_target(const ir::Shape& from, const ir::Shape& to) {
   std::vector<int64_t> target;
   int unknown = 0;

@@ -64,6 +64,9 @@ std::optional<size_t> axis_of(int64_t axis, size_t rank);
 /// nullopt when more than one size of `to` is unknown.
 std::optional<std::vector<int64_t>> reshape_target(const ir::Shape& from, const ir::Shape& to);
 
+/// For each size of `from` the number of sizes of `to` that it is split into; empty where a reshape does more.
+std::vector<size_t> split_counts(const ir::Shape& from, const ir::Shape& to);
+
 /// Calls `visit` on every live node that is there now; true when any call returned true.
 bool each_node(ir::Graph& graph, const std::function<bool(ir::NodeId)>& visit);
 /// Turns outputs whose elements inference knows into constants, and the target of a Reshape into one with a -1; true

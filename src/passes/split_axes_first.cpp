@@ -5,20 +5,6 @@
 namespace tenon::passes {
 namespace {
 
-/// For each size of `from` the number of sizes of `to` that it is split into; empty where the reshape does more.
-std::vector<size_t> splits(const ir::Shape& from, const ir::Shape& to) {
-  std::vector<size_t> counts;
-  size_t at = 0;
-  for (const ir::Dim& size : from) {
-    const size_t begin = at;
-    ir::Dim product(1);
-    while (at < to.size() && (at == begin || !(product == size))) product = product * to[at++];
-    if (!(product == size)) return {};
-    counts.push_back(at - begin);
-  }
-  return at == to.size() ? counts : std::vector<size_t>();
-}
-
 /// A Reshape behind a Transpose that splits axes goes before it, where it may meet another Reshape.
 bool split_axes_first_at(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
@@ -28,7 +14,7 @@ bool split_axes_first_at(ir::Graph& graph, ir::NodeId id) {
   const ir::Shape *from = before ? shape_of(graph, before->inputs[0]) : nullptr,
                   *middle = shape_of(graph, node.inputs[0]), *to = shape_of(graph, node.outputs[0]);
   if (!from || !middle || !to) return false;
-  const std::vector<size_t> counts = splits(*middle, *to);
+  const std::vector<size_t> counts = split_counts(*middle, *to);
   const std::vector<int64_t> perm = turn->integers("perm");
   if (counts.size() != perm.size()) return false;
   // The axes of the result in the order that they have before the transpose.
