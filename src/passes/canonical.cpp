@@ -273,13 +273,27 @@ bool to_minuend(ir::Graph& graph, ir::NodeId id) {
   return false;
 }
 
+/// Weights of a product with axes of one element before those of the matrix are a matrix.
+bool to_matrix(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node& node = graph.node(id);
+  const Tensor* weights = node.op == "MatMul" ? graph.constant(node.inputs[1]) : nullptr;
+  const auto rank = weights ? rank_of(graph, node.inputs[0]) : std::nullopt;
+  if (!rank || weights->dims().rank() < 3 || *rank < weights->dims().rank()) return false;
+  const Dims& dims = weights->dims();
+  const int64_t rows = dims[dims.rank() - 2], columns = dims.back();
+  if (rows * columns == 0 || dims.elements() != rows * columns) return false;
+  const std::string name = graph.value(node.inputs[1]).name;
+  graph.set_input(id, 1, graph.add_constant(name, weights->reshaped({rows, columns})));
+  return true;
+}
+
 }  // namespace
 
 bool canonical(ir::Graph& graph) {
   return each_node(graph, [&](ir::NodeId id) {
     return to_reshape(graph, id) || to_global_pool(graph, id) || to_simple(graph, id) || to_row_scatter(graph, id) ||
            to_transpose(graph, id) || to_mean(graph, id) || to_axis_softmax(graph, id) || to_whole(graph, id) ||
-           to_places(graph, id) || to_minuend(graph, id);
+           to_places(graph, id) || to_minuend(graph, id) || to_matrix(graph, id);
   });
 }
 

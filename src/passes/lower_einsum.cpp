@@ -88,7 +88,7 @@ bool lower_unsized(ir::Graph& graph, ir::NodeId id) {
   return true;
 }
 
-/// A sum over shared labels is a batched product: operands as [batch, rows, sum] and [batch, sum, columns].
+/// A sum over shared labels is a product: operands as [batch, rows, sum] and [batch, sum, columns], or as matrices.
 bool lower_einsum_at(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   if (node.op != "Einsum" || node.inputs.size() != 2 || graph.value(node.outputs[0]).dtype != DType::f32) return false;
@@ -123,11 +123,14 @@ bool lower_einsum_at(ir::Graph& graph, ir::NodeId id) {
   std::string outer = rows_around(terms[0], output, batch, rows, sum);
   if (product(rows.substr(outer.size())) < least_rows) outer.clear();
   rows.erase(0, outer.size());
-  std::vector<int64_t> of_rows{product(batch), product(rows), product(sum)};
+  std::vector<int64_t> of_rows{product(rows), product(sum)}, of_columns{product(sum), product(columns)};
+  if (!batch.empty()) {
+    of_rows.insert(of_rows.begin(), product(batch));
+    of_columns.insert(of_columns.begin(), product(batch));
+  }
   if (!outer.empty()) of_rows.insert(of_rows.begin(), product(outer));
   const ir::ValueId a = reshaped(ordered(graph, node, node.inputs[0], terms[0], outer + batch + rows + sum), of_rows);
-  const ir::ValueId b = reshaped(ordered(graph, node, node.inputs[1], terms[1], batch + sum + columns),
-                                 {product(batch), product(sum), product(columns)});
+  const ir::ValueId b = reshaped(ordered(graph, node, node.inputs[1], terms[1], batch + sum + columns), of_columns);
   ir::ValueId result = graph.apply("MatMul", {a, b}, {}, node.origins, name);
   const std::string natural = outer + batch + rows + columns;
   std::vector<int64_t> sizes;
