@@ -15,9 +15,7 @@ constexpr int64_t most_results = 4, most_channels = 256;
 Reason refuses(const Problem& problem, const Properties&) {
   ConvShape shape{};
   if (const Reason reason = conv_shape(problem, shape)) return reason;
-  if (shape.kernel_h * shape.kernel_w != 1 || shape.stride_h != 1 || shape.stride_w != 1 || shape.groups != 1 ||
-      shape.pad_top || shape.pad_left)
-    return Reason::pointwise;
+  if (!shape.is_point() || shape.stride_h != 1 || shape.stride_w != 1 || shape.groups != 1) return Reason::pointwise;
   if (shape.out_c > most_results) return {Reason::too_many, most_results, "output channels"};
   if (shape.in_c > most_channels) return {Reason::too_many, most_channels, "channels"};
   if (shape.x[3] != 1 || shape.y[3] != 1 || (has_residual(problem) && shape.residual[3] != 1))

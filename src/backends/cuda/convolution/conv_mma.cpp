@@ -103,10 +103,6 @@ bool vectors(const Problem& problem, const ConvShape& shape) {
          (problem.inputs.size() < 4 || !problem.inputs[3] || fits(problem.inputs[3], shape.residual));
 }
 
-bool is_point(const ConvShape& shape) {
-  return shape.kernel_h * shape.kernel_w == 1 && shape.pad_top == 0 && shape.pad_left == 0;
-}
-
 int64_t blocks_of(const ConvShape& shape, const Tile& tile) {
   return ceil_div(shape.pixels(), tile.m) * ceil_div(shape.channels_out(), tile.n) * shape.groups;
 }
@@ -135,7 +131,7 @@ Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Tile& til
        {define("DT", type_of(problem, shape)), result, define("COPY", copy_bytes(problem, shape)), define("FILL", fill),
         define("VECTOR", vectors(problem, shape)), define("BM", tile.m), define("BN", tile.n),
         define("WM", tile.warp_m), define("WN", tile.warp_n), define("STAGES", tile.stages),
-        define("POINT", is_point(shape)), define("SPLIT", splits > 1)})
+        define("POINT", shape.is_point()), define("SPLIT", splits > 1)})
     source.defines.push_back(word);
   const std::string name = (is_divided(problem, shape) ? "3xtf32 " : "mma ") + std::to_string(tile.m) + "x" +
                            std::to_string(tile.n) + (splits > 1 ? " split " + std::to_string(splits) : "");

@@ -28,8 +28,7 @@ std::array<int64_t, 3> places_of(const ConvShape& shape, int64_t pixel) {
 Reason refuses(const Problem& problem, const Properties&) {
   ConvShape shape{};
   if (const Reason reason = conv_shape(problem, shape)) return reason;
-  if (shape.kernel_h * shape.kernel_w != 1 || shape.groups != 1 || shape.pad_top || shape.pad_left)
-    return Reason::pointwise;
+  if (!shape.is_point() || shape.groups != 1) return Reason::pointwise;
   const int64_t pixels = shape.pixels(), most = shape.out_h * shape.out_w == 1 ? most_images : most_together;
   if (pixels > most) return {Reason::too_many, most, "pixels"};
   if (shape.in_c > most_depth) return {Reason::too_many, most_depth, "channels"};

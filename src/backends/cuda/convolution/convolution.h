@@ -19,6 +19,11 @@ struct ConvShape {
   int64_t channels_in() const { return in_c / groups; }  // of a group
   int64_t channels_out() const { return out_c / groups; }
   int64_t depth() const { return channels_in() * kernel_h * kernel_w; }
+  /// One tap, and no output reads padding, which may lie at the end alone.
+  bool is_point() const {
+    return kernel_h * kernel_w == 1 && pad_top == 0 && pad_left == 0 && (out_h - 1) * stride_h < in_h &&
+           (out_w - 1) * stride_w < in_w;
+  }
 };
 
 /// Fills the shape of a Conv of any types; else the reason why it has none.
