@@ -138,15 +138,6 @@ TEST_F(DeviceSession, TheDetectorFindsWhatItFindsOnTheCpu) {
     }
 }
 
-void expect_near(const std::vector<Tensor>& got, const std::vector<Tensor>& expected, double tolerance) {
-  ASSERT_EQ(got.size(), expected.size());
-  for (size_t output = 0; output < got.size(); ++output)
-    for (int64_t at = 0; at < got[output].elements(); ++at) {
-      const float a = got[output].data<float>()[at], b = expected[output].data<float>()[at];
-      ASSERT_NEAR(a, b, tolerance * (1 + std::abs(b))) << "output " << output << " element " << at;
-    }
-}
-
 /// Tuned: tactics are exchanged inside the network, and branches may run beside each other.
 TEST_F(DeviceSession, ATunedDetectorFindsWhatItFindsOnTheCpu) {
   BuildOptions options = on_gpu();

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <gtest/gtest.h>
 #include <tenon/tenon.hpp>
 
+#include <cmath>
 #include <functional>
 #include <random>
 #include <string>
@@ -85,6 +87,16 @@ std::string error_of(const Work& work) {
     return std::string(name(error.code())) + ": " + error.what() + (error.why().empty() ? "" : ", " + error.why());
   }
   return "none";
+}
+
+/// Elements may be off by the tolerance, in parts of what is expected where that is above one.
+inline void expect_near(const std::vector<Tensor>& got, const std::vector<Tensor>& expected, double tolerance) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t output = 0; output < got.size(); ++output)
+    for (int64_t at = 0; at < got[output].elements(); ++at) {
+      const float a = got[output].data<float>()[at], b = expected[output].data<float>()[at];
+      ASSERT_NEAR(a, b, tolerance * (1 + std::abs(b))) << "output " << output << " element " << at;
+    }
 }
 
 }  // namespace tenon::test

@@ -87,6 +87,7 @@ Reason map_of(const Problem& problem, Map& map) {
     map.body +=
         "    const float v" + std::to_string(operands + k) + " = " + text_of(step, value(step.a), b, fast) + ";\n";
   }
+  map.converts = program.empty();
   map.body += "    r = v" + std::to_string(program.empty() ? 0 : operands + program.size() - 1) + ";\n";
   return map.simplify() ? Reason() : Reason(Reason::too_many, most_map_axes, "axes");
 }

@@ -167,7 +167,28 @@ Source Map::source() const {
   return {"map.cu", {}, text};
 }
 
-MapLaunch::MapLaunch(const Map& map, Device& device) : function_(device.function(map.source(), "map")) {
+namespace {
+
+/// Without sizes and addresses.
+std::optional<CopyPart> copy_of(const Map& map) {
+  if (map.strides.size() != 2 || (!map.body.empty() && !map.converts)) return std::nullopt;
+  static const std::vector<std::string> floats{"float", "half", "bf16"};
+  const auto code = [](const std::string& type) {
+    return static_cast<int>(std::find(floats.begin(), floats.end(), type) - floats.begin());
+  };
+  CopyPart copy{};
+  copy.from_bytes = map.sizes[0], copy.to_bytes = map.sizes[1];
+  copy.from_type = code(map.types[0]), copy.to_type = code(map.types[1]);
+  if (map.converts && std::max(copy.from_type, copy.to_type) > 2) return std::nullopt;
+  if (map.converts) copy.each = map.vector;
+  else copy.bytes = map.sizes[0] * map.vector;
+  return copy;
+}
+
+}  // namespace
+
+MapLaunch::MapLaunch(const Map& map, Device& device)
+    : function_(device.function(map.source(), "map")), copy_(copy_of(map)) {
   for (size_t axis = 0; axis < map.dims.rank(); ++axis) {
     const bool last = axis + 1 == map.dims.rank();
     const int64_t size = std::max<int64_t>(1, last ? map.dims[axis] / map.vector : map.dims[axis]);
@@ -182,6 +203,20 @@ MapLaunch::MapLaunch(const Map& map, Device& device) : function_(device.function
   }
   params_.count = static_cast<unsigned>(map.dims.elements() / map.vector);
   grid_ = {ceil_div(params_.count, 256 * map.each()), 1, 1, 256, 0};
+  if (!copy_) return;
+  static_assert(most_map_axes == most_copy_axes);
+  copy_->axes = static_cast<int>(map.dims.rank()), copy_->count = params_.count;
+  for (size_t axis = 0; axis < most_map_axes; ++axis) {
+    copy_->dims[axis] = params_.dims[axis];
+    copy_->factor[axis] = params_.factor[axis], copy_->shift[axis] = params_.shift[axis];
+    for (size_t k = 0; k < 2; ++k) copy_->strides[k][axis] = params_.strides[k][axis];
+  }
+}
+
+std::optional<CopyPart> MapLaunch::copy(Address from, Address to) const {
+  std::optional<CopyPart> copy = copy_;
+  if (copy) copy->from = from, copy->to = to;
+  return copy;
 }
 
 void MapLaunch::enqueue(Device& device, const Launch& at, const std::vector<Address>& addresses) const {
@@ -196,6 +231,11 @@ class MapStep : public Step {
  public:
   MapStep(const Map& map, Device& device) : device_(device), operands_(map.strides.size() - 1), launch_(map, device) {}
   bool reads(size_t input) const override { return input < operands_; }
+  bool copies(const Launch& at, std::vector<CopyPart>& parts) const override {
+    const std::optional<CopyPart> copy = operands_ == 1 ? launch_.copy(at.inputs[0], at.outputs[0]) : std::nullopt;
+    if (copy) parts.push_back(*copy);
+    return copy.has_value();
+  }
   void enqueue(const Launch& at) const override {
     std::vector<Address> addresses(at.inputs, at.inputs + operands_);
     addresses.push_back(at.outputs[0]);

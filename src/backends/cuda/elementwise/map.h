@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <array>
+#include <optional>
 
 #include "backends/cuda/runtime/kernel.h"
 
@@ -18,6 +19,7 @@ struct Map {
   std::vector<int> sizes;          // bytes of an element
   std::vector<bool> aligned;       // begins at a multiple of 16 bytes
   std::string body;                // statements that set "r" from "v0", "v1", …; empty: a copy of bits
+  bool converts = false;           // the body gives its one operand in another type
   bool plain = false;              // "v0", "v1", … and "r" are of the operands' types; else they are floats
   int vector = 1;                  // elements of the last axis at a time
   /// Appends an operand that broadcasts to `dims`, or the result.
@@ -53,12 +55,15 @@ using MapOf = Reason (*)(const Problem&, Map&);
 class MapLaunch {
  public:
   MapLaunch(const Map& map, Device& device);
+  /// The map as a copy that may be one of several in a launch; nullopt where it is more.
+  std::optional<CopyPart> copy(Address from, Address to) const;
   void enqueue(Device& device, const Launch& at, const std::vector<Address>& addresses) const;
 
  private:
   Function function_;
   MapParams params_{};
   Grid grid_;
+  std::optional<CopyPart> copy_;
 };
 
 /// A step of one map, whose operands are the node's first inputs.

@@ -178,17 +178,25 @@ class CopyStep : public Step {
   bool reads(size_t input) const override {
     return std::any_of(launches_.begin(), launches_.end(), [&](const auto& one) { return one.first.input == input; });
   }
+  bool copies(const Launch& at, std::vector<CopyPart>& parts) const override {
+    each(at, [&](const MapLaunch& launch, Address from, Address to) { parts.push_back(*launch.copy(from, to)); });
+    return true;
+  }
   void enqueue(const Launch& at) const override {
+    each(at, [&](const MapLaunch& launch, Address from, Address to) { launch.enqueue(device_, at, {from, to}); });
+  }
+
+ private:
+  template <class Call>
+  void each(const Launch& at, const Call& call) const {
     for (const auto& [copy, launch] : launches_) {
       const Address from = at.inputs[copy.input] + copy.from_begin * element_;
       const Address to = at.outputs[copy.output] + copy.to_begin * element_;
       // An input that was written in its place already.
-      if (from == to && copy.from == copy.to) continue;
-      launch.enqueue(device_, at, {from, to});
+      if (from != to || copy.from != copy.to) call(launch, from, to);
     }
   }
 
- private:
   Device& device_;
   int64_t element_;
   std::vector<std::pair<Copy, MapLaunch>> launches_;

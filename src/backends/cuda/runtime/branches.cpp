@@ -78,7 +78,7 @@ std::vector<DeviceExecutable::Segment> DeviceExecutable::record() {
     Segment segment{at, end, {}};
     segment.recording = Recording(clock_.stream(), [&] {
       if (schedule().concurrent) return enqueue_concurrently(at, end);
-      for (size_t step = at; step < end; ++step) enqueue(steps_[step], clock_.stream());
+      enqueue_in_order(at, end);
     });
     marks_.clear();
     segments.push_back(std::move(segment));

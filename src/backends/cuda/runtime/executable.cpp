@@ -107,6 +107,14 @@ void DeviceExecutable::bind() {
     steps_.push_back(std::move(step));
   }
   reserve_workspace(workspace);
+  size_t copies = 0;
+  for (const BoundStep& step : steps_) {
+    std::vector<CopyPart> parts;
+    Launch launch{};
+    launch.inputs = step.inputs.data(), launch.outputs = step.outputs.data();
+    if (step.step && step.step->copies(launch, parts)) copies += parts.size();
+  }
+  if (copies > 1) copies_ = device_.function(Source{"copies.cu", {}, ""}, "copies");
   for (size_t at = 0; at < steps_.size(); ++at)
     if (!compiled_->bodies(at).empty()) add_hop(at);
 }

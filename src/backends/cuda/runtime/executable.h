@@ -123,6 +123,10 @@ class DeviceExecutable : public backends::StreamExecutable {
   void add_operands(BoundStep& step);
   std::vector<Segment> record();
   void enqueue_concurrently(size_t first, size_t last);
+  void enqueue_in_order(size_t first, size_t last);
+  /// How many steps from the first on, whose footprints are given, may be one launch, and their copies.
+  size_t copies_at(size_t first, std::span<const std::vector<Footprint>> touched, std::vector<CopyPart>& parts) const;
+  void enqueue_copies(size_t first, const std::vector<CopyPart>& parts, Stream stream) const;
   std::vector<std::vector<Footprint>> footprints(size_t first, size_t last) const;
   /// The steps that left the last breadcrumbs, and those behind them that leave none.
   std::string under_way() const;
@@ -178,6 +182,7 @@ class DeviceExecutable : public backends::StreamExecutable {
   PinnedBuffer mirror_;                          // of the arena, where there are host steps
   PinnedBuffer breadcrumbs_;                          // by stream_at: one more than the step that began last; alarm
   std::vector<BoundStep> steps_;
+  Function copies_{};  // where several steps may be one launch of it
   std::vector<Segment> segments_;
   std::map<int, size_t> aimable_;  // storages, with their outputs
   std::list<Aim> aims_;            // the latest first

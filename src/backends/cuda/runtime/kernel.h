@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/kernel.h"
+#include "backends/cuda/runtime/copies_params.h"
 #include "backends/cuda/runtime/device.h"
 
 /// How a node is run on a GPU: kernels answer for a problem with tactics, and make a step from one.
@@ -40,6 +41,8 @@ class Step {
   virtual bool reads(size_t) const { return true; }
   /// Whether its kernels leave a breadcrumb; those of vendors do not.
   virtual bool leaves_breadcrumbs() const { return true; }
+  /// Whether strided copies are all that it does; appends them, so that those of several steps may be one launch.
+  virtual bool copies(const Launch&, std::vector<CopyPart>&) const { return false; }
   /// Puts the work on the stream, which may be capturing. No allocation.
   virtual void enqueue(const Launch& launch) const = 0;
 };
