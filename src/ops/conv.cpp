@@ -48,6 +48,7 @@ void infer_conv(Inference& ctx) {
       ctx.fail("the bias has sizes " + ir::str(*bias) + " for " + (*w)[0].str() + " output channels");
   }
   check_residual(ctx, epilogue, dtype, output);
+  if (w && !w->empty()) check_slopes(ctx, epilogue, (*w)[0]);
   ctx.set(0, dtype, output);
 }
 
@@ -79,7 +80,7 @@ void evaluate_conv(Evaluation& ctx) {
                w.data<T>(), sums.data());
       std::copy(sums.begin(), sums.end(), y.data<T>() + n * image);
     }
-    apply(epilogue, y.data<T>(), residual ? residual.data<T>() : nullptr, y.elements());
+    apply(epilogue, y.data<T>(), residual ? residual.data<T>() : nullptr, y.elements(), out[1], plane);
   });
   deliver(ctx, 0, dtype, to_channels_last(y, last));
 }

@@ -64,18 +64,20 @@ std::optional<TransposeSizes> size_transpose(Context& ctx, const ir::Shape& x, c
 }
 
 void infer_transpose(Inference& ctx) {
+  const Epilogue epilogue = read_epilogue(ctx);
   const bool last = channels_last(ctx);
   const ir::Shape *x = ctx.shape(0), *w = ctx.shape(1);
   std::optional<ir::Shape> output;
   if (x && w) {
     if (const auto sizes = size_transpose(ctx, last ? move_channel(*x, false) : *x, *w)) {
       output = last ? move_channel(sizes->output, true) : sizes->output;
+      check_slopes(ctx, epilogue, sizes->output[1]);
       if (const ir::Shape* bias = ctx.has(2) ? ctx.shape(2) : nullptr;
           bias && (bias->size() != 1 || differ((*bias)[0], sizes->output[1])))
         ctx.fail("the bias has sizes " + ir::str(*bias) + " for " + sizes->output[1].str() + " output channels");
     }
   }
-  check_residual(ctx, read_epilogue(ctx), ctx.dtype(0), output);
+  check_residual(ctx, epilogue, ctx.dtype(0), output);
   ctx.set(0, ctx.dtype(0), output);
 }
 
@@ -138,7 +140,7 @@ void evaluate_transpose(Evaluation& ctx) {
       spread(window, sizes.groups, x.dims()[1], out[1], x.data<T>() + n * from, w.data<T>(), sums.data());
       std::copy(sums.begin(), sums.end(), y.data<T>() + n * image);
     }
-    apply(epilogue, y.data<T>(), residual ? residual.data<T>() : nullptr, y.elements());
+    apply(epilogue, y.data<T>(), residual ? residual.data<T>() : nullptr, y.elements(), out[1], plane);
   });
   deliver(ctx, 0, dtype, to_channels_last(y, last));
 }

@@ -119,7 +119,7 @@ void evaluate(Evaluation& ctx) {
     for (int64_t j = 0; j < n; ++j) row[j] = row[j] * scale + (mask.empty() ? 0 : mask[at * n + j]);
     normalise(row, nan_to_zero);
     multiply(row.data(), false, v.data<float>() + batch * n * e, false, result.data<float>() + at * e, 1, e, n);
-    apply<float>(epilogue, result.data<float>() + at * e, nullptr, e);
+    apply<float>(epilogue, result.data<float>() + at * e, nullptr, e, 1, 1);
   }
   deliver(ctx, 0, ctx.input(0).dtype(), result);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -10,7 +11,8 @@
 
 /// What Conv, MatMul and Gemm do to their result before storing it: internal attributes "activation", the word of an
 /// expression, with its parameters as floats "alpha" and "beta", and "residual" = "before" or "after" (the activation),
-/// which adds a tensor of the output's shape given as input 3. Normalisations of groups take an activation.
+/// which adds a tensor of the output's shape given as input 3. PRelu has "slopes", one for each output channel.
+/// Normalisations of groups take an activation.
 namespace tenon::ops {
 
 enum class Residual { none, before, after };
@@ -19,6 +21,7 @@ struct Epilogue {
   expr::Id activation = expr::Id::Identity;
   Residual residual = Residual::none;
   float alpha = 0, beta = 0;  // the activation's parameters
+  std::span<const float> slopes = {};  // of PRelu, in the node
   bool empty() const { return activation == expr::Id::Identity && residual == Residual::none; }
 };
 
@@ -26,7 +29,8 @@ inline AttributeDefs activation_attributes() {
   return {attr::text("activation").internal(), attr::real("alpha").internal(), attr::real("beta").internal()};
 }
 inline AttributeDefs epilogue_attributes() {
-  return activation_attributes() + AttributeDefs{attr::text("residual").one_of({"before", "after"}).internal()};
+  return activation_attributes() +
+         AttributeDefs{attr::text("residual").one_of({"before", "after"}).internal(), attr::reals("slopes").internal()};
 }
 
 /// Those of a convolution beside its window.
@@ -48,6 +52,10 @@ Epilogue read_epilogue(Context& ctx) {
     const expr::Parameters& parameters = found->parameters;
     if (parameters.count > 0) epilogue.alpha = node.real("alpha", parameters.list[0].otherwise);
     if (parameters.count > 1) epilogue.beta = node.real("beta", parameters.list[1].otherwise);
+    const auto slopes = node.attributes.find("slopes");
+    if (slopes != node.attributes.end() && found->operands == 2)
+      if (const auto* list = std::get_if<std::vector<float>>(&slopes->second)) epilogue.slopes = *list;
+    if (epilogue.slopes.empty() && found->operands == 2) ctx.fail("activation \"" + word + "\" has no slopes");
   }
   const std::string place = node.text("residual", "");
   if (place == "before") epilogue.residual = Residual::before;
@@ -66,10 +74,12 @@ inline Epilogue epilogue_of(const ir::Node& node) {
   return read_epilogue(context);
 }
 
-/// The activation at work on values of T, float or double.
+/// The activation at work on values of T, float or double, of an output channel.
 template <class T>
-T activate(const Epilogue& epilogue, T x) {
-  const T alpha = epilogue.alpha, beta = epilogue.beta;
+T activate(const Epilogue& epilogue, T x, int64_t channel) {
+  const T alpha =
+      epilogue.slopes.empty() ? epilogue.alpha : epilogue.slopes[static_cast<size_t>(channel) % epilogue.slopes.size()];
+  const T beta = epilogue.beta;
   switch (epilogue.activation) {
 #define TENON_ACTIVATE(name, file)                                                         \
   case expr::Id::name:                                                                     \
@@ -97,15 +107,27 @@ DType real_type(Context& ctx) {
   return type;
 }
 
-/// In place over `count` elements; `residual` is read only where the epilogue has one.
+/// In place on an element of an output channel; `residual` counts only where the epilogue has one.
 template <class T>
-void apply(const Epilogue& epilogue, T* values, const T* residual, int64_t count) {
+void apply(const Epilogue& epilogue, T& value, T residual, int64_t channel) {
+  if (epilogue.residual == Residual::before) value += residual;
+  value = activate(epilogue, value, channel);
+  if (epilogue.residual == Residual::after) value += residual;
+}
+/// The same for `count` elements, channels first; a channel of an image has `plane`. `residual` is read only where the
+/// epilogue has one.
+template <class T>
+void apply(const Epilogue& epilogue, T* values, const T* residual, int64_t count, int64_t channels, int64_t plane) {
   if (epilogue.empty()) return;
-  for (int64_t i = 0; i < count; ++i) {
-    if (epilogue.residual == Residual::before) values[i] += residual[i];
-    values[i] = activate(epilogue, values[i]);
-    if (epilogue.residual == Residual::after) values[i] += residual[i];
-  }
+  const bool adds = epilogue.residual != Residual::none;
+  for (int64_t i = 0; i < count; ++i) apply(epilogue, values[i], adds ? residual[i] : T{}, i / plane % channels);
+}
+
+/// Checks during inference that there is a slope for each output channel, where there are slopes.
+inline void check_slopes(Inference& ctx, const Epilogue& epilogue, const ir::Dim& channels) {
+  const auto count = static_cast<int64_t>(epilogue.slopes.size());
+  if (count && channels.is_constant() && channels.value() != count)
+    ctx.fail("has " + std::to_string(count) + " slopes for " + channels.str() + " output channels");
 }
 
 /// Checks during inference that the residual, where there is one, is an input of the output's type and shape.

@@ -36,7 +36,8 @@ struct Parameters {
 struct Unary {
   static constexpr int operands = 1;
   static constexpr Parameters parameters{};
-  /// Convolutions and products may apply it to their sums before they store them.
+  /// Convolutions and products may apply it to their sums before they store them. Where it takes two operands, the
+  /// second is a number for each channel.
   static constexpr bool is_epilogue = false;
   /// It is bounds and nothing else, or not even these.
   static constexpr bool is_clamp = false;
@@ -50,10 +51,11 @@ struct Activation : Unary {
   static constexpr bool is_epilogue = true;
 };
 
-/// A formula of one operand with as many parameters as it takes.
+/// A formula of one operand with as many parameters as it takes. `alpha` is the second operand of a formula of two.
 template <class E, class V>
 TENON_EXPR V apply(V x, V alpha, V beta) {
-  if constexpr (E::parameters.count == 0) return E::apply(x);
+  if constexpr (E::operands == 2) return E::apply(x, alpha);
+  else if constexpr (E::parameters.count == 0) return E::apply(x);
   else if constexpr (E::parameters.count == 1) return E::apply(x, alpha);
   else return E::apply(x, alpha, beta);
 }

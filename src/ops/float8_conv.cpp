@@ -33,6 +33,7 @@ void infer(Inference& ctx) {
     if (const auto sizes = size_convolution(ctx, move_channel(*x, false), *w))
       output = move_channel(sizes->output, true);
   check_quantised_operands(ctx, byte, output);
+  if (const ir::Shape* by = ctx.shape(w_at); by && !by->empty()) check_slopes(ctx, read_epilogue(ctx), (*by)[0]);
   ctx.set(0, ctx.has(y_scale) ? byte : real_type(ctx), output);
 }
 
@@ -77,7 +78,7 @@ void evaluate(Evaluation& ctx) {
     float value = static_cast<float>(sums[i]) * static_cast<float>(x_factor * scales[scales.size() == 1 ? 0 : channel]);
     value += ctx.has(bias_at) ? ctx.input(bias_at).data<float>()[channel] : 0.f;
     float more = residual.empty() ? 0 : static_cast<float>(residual[i]) * r_factor;
-    apply(epilogue, &value, &more, 1);
+    apply(epilogue, value, more, static_cast<int64_t>(channel));
     if (quantises) y.data<uint8_t>()[i] = f8_bits(value * inverse, byte, true);
     else y.data<float>()[i] = value;
   }

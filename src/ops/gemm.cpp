@@ -29,7 +29,9 @@ void infer(Inference& ctx) {
     }
     if (!fits) ctx.fail("C of shape " + ir::str(*c) + " does not broadcast to " + ir::str(to));
   }
-  check_residual(ctx, read_epilogue(ctx), ctx.dtype(0), to);
+  const Epilogue epilogue = read_epilogue(ctx);
+  check_residual(ctx, epilogue, ctx.dtype(0), to);
+  check_slopes(ctx, epilogue, to[1]);
   ctx.set(0, ctx.dtype(0), std::move(to));
 }
 
@@ -69,8 +71,8 @@ void evaluate(Evaluation& ctx) {
     const Tensor* c = ctx.has(2) ? &ctx.input(2) : nullptr;
     map_binary(product.data(), dims, c ? c->data<T>() : &zero, c ? c->dims() : Dims{}, to, dims, [&](C sum, T add) {
       double value = alpha * static_cast<double>(sum) + (c ? beta * static_cast<double>(static_cast<Wide<T>>(add)) : 0);
-      const double more = residual ? static_cast<double>(static_cast<Wide<T>>(other[at++])) : 0;
-      apply(epilogue, &value, &more, 1);
+      const double more = residual ? static_cast<double>(static_cast<Wide<T>>(other[at])) : 0;
+      apply(epilogue, value, more, at++ % n);
       return store(value);
     });
   });
@@ -80,7 +82,8 @@ TENON_OP("Gemm", 2, 4, 1, 1, infer, evaluate,
          AttributeDefs{attr::real("alpha"), attr::real("beta"), attr::flag("broadcast").up_to(6), attr::flag("transA"),
                        attr::flag("transB")} +
              AttributeDefs{attr::text("activation").internal(),
-                           attr::text("residual").one_of({"before", "after"}).internal()},
+                           attr::text("residual").one_of({"before", "after"}).internal(),
+                           attr::reals("slopes").internal()},
          Trait::product | Trait::general_product | Trait::integer_form | Trait::same_type | Traits::standard_inputs(3));
 
 }  // namespace

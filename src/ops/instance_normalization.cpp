@@ -38,7 +38,7 @@ void infer_groups(Inference& ctx) {
     if (grouped && channels.is_constant() && channels.value() % groups != 0)
       ctx.fail(counted(channels.str(), "channel") + " cannot be split into " + counted(groups, "group"));
   }
-  read_epilogue(ctx);
+  if (!read_epilogue(ctx).slopes.empty()) ctx.fail("takes no activation with slopes");
   ctx.set(0, ctx.dtype(0), x ? std::optional(*x) : std::nullopt);
 }
 
@@ -72,7 +72,7 @@ void evaluate_groups(Evaluation& ctx) {
           const int64_t channel = row % groups * (channels / groups) + i / plane;
           const int64_t at = channel * parameters / channels;
           const double normal = (static_cast<double>(from[i]) - moments.mean) * factor * scale[at] + bias[at];
-          y.data<T>()[row * count + i] = rounded<T>(activate(epilogue, normal));
+          y.data<T>()[row * count + i] = rounded<T>(activate(epilogue, normal, 0));
         }
       }
     });

@@ -42,6 +42,7 @@ void infer(Inference& ctx) {
       output = move_channel(sizes->output, true);
   if (ctx.has(y_scale) && !ctx.has(y_zero)) ctx.fail("input 8 is absent");
   check_quantised_operands(ctx, DType::u8, output);
+  if (const ir::Shape* by = ctx.shape(w_at); by && !by->empty()) check_slopes(ctx, epilogue, (*by)[0]);
   ctx.set(0, ctx.has(y_scale) ? DType::u8 : real_type(ctx), output);
 }
 
@@ -112,12 +113,12 @@ void evaluate(Evaluation& ctx) {
       value = std::fma(sum, steps.multiplier, steps.bias);
       if (residual) value = std::fma(static_cast<float>(other), steps.residual, value);
       value = activate(
-          Epilogue{epilogue.activation, Residual::none, epilogue.alpha * inverse[0], epilogue.beta * inverse[0]},
-          value);
+          Epilogue{epilogue.activation, Residual::none, epilogue.alpha * inverse[0], epilogue.beta * inverse[0]}, value,
+          0);
     } else {
       value = sum * factor + bias;
       const float more = residual ? static_cast<float>(other - r_zero_point) * r_factor[channel] : 0.f;
-      apply(epilogue, &value, &more, 1);
+      apply(epilogue, value, more, static_cast<int64_t>(channel));
       if (quantises) value *= inverse[channel];
     }
     if (quantises) y.data<uint8_t>()[i] = static_cast<uint8_t>(quantised(value, zero, {0, 255}));

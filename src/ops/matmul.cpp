@@ -35,7 +35,9 @@ void infer(Inference& ctx) {
   const bool by_row = bias && bias->size() == 2 && bias->back() == ir::Dim(1) && to.size() >= 2;
   if (bias && (to.empty() || differ(product(*bias), to[to.size() - (by_row ? 2 : 1)])))
     ctx.fail("the bias has sizes " + ir::str(*bias) + " where the output has " + ir::str(to));
-  check_residual(ctx, read_epilogue(ctx), type, to);
+  const Epilogue epilogue = read_epilogue(ctx);
+  check_residual(ctx, epilogue, type, to);
+  check_slopes(ctx, epilogue, column ? ir::Dim(1) : to.back());
   ctx.set(0, type, std::move(to));
 }
 
@@ -61,7 +63,7 @@ void finish(Evaluation& ctx, T* to, const Dims& dims) {
       const int64_t place = by_row ? at / dims.back() % dims[dims.rank() - 2] : at % dims.back();
       sum += bias[static_cast<size_t>(place)];
     }
-    apply(epilogue, &sum, &other, 1);
+    apply(epilogue, sum, other, epilogue.slopes.empty() ? 0 : at % dims.back());
     to[at] = static_cast<T>(static_cast<Wide<T>>(sum));
   }
 }

@@ -56,7 +56,9 @@ void infer(Inference& ctx) {
     to = *x;
     to->back() = outputs;
   }
-  check_residual(ctx, read_epilogue(ctx), result, to);
+  const Epilogue epilogue = read_epilogue(ctx);
+  check_residual(ctx, epilogue, result, to);
+  check_slopes(ctx, epilogue, outputs);
   ctx.set(0, result, to);
 }
 
@@ -94,7 +96,7 @@ void evaluate(Evaluation& ctx) {
       const float* from = x.data<float>() + row * s.k;
       for (int64_t k = 0; k < s.k; ++k) sum += static_cast<double>(from[k]) * column[static_cast<size_t>(k)];
       const double other = adds ? added.data<float>()[row * outputs + n] : 0;
-      apply(epilogue, &sum, &other, 1);
+      apply(epilogue, sum, other, n);
       to[row * outputs + n] = static_cast<float>(sum);
     }
   }

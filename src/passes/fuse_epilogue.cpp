@@ -17,7 +17,8 @@ std::optional<ops::Formula> activation_of(const ir::Graph& graph, const ir::Node
     const auto number = scalar(graph, node.inputs[at]);
     return number ? std::optional(static_cast<float>(*number)) : std::nullopt;
   });
-  if (!formula || !ops::expression(formula->id).is_epilogue) return std::nullopt;
+  if (!formula || !ops::expression(formula->id).is_epilogue || ops::expression(formula->id).operands != 1)
+    return std::nullopt;
   // Kernels for bytes take bounds apart, which then have to be in order.
   const bool crossed = formula->id == expr::Id::Clip && formula->alpha > formula->beta;
   return crossed ? std::nullopt : formula;

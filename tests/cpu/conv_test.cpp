@@ -50,7 +50,7 @@ Case square(int64_t size, int64_t in_c, int64_t out_c, int kernel, int stride, i
   return make_case(1, size, size, in_c, out_c, kernel, kernel, stride, {pad, pad, pad, pad});
 }
 
-double activate(double x, const Epilogue& e) {
+double activate(double x, const Epilogue& e, int64_t channel) {
   switch (e.act) {
     case expr::Id::Identity: return x;
     case expr::Id::Relu: return std::max(x, 0.0);
@@ -69,7 +69,8 @@ double activate(double x, const Epilogue& e) {
     case expr::Id::Selu: return e.beta * (x < 0 ? e.alpha * std::expm1(x) : x);
     case expr::Id::Softsign: return x / (1 + std::abs(x));
     case expr::Id::ThresholdedRelu: return x > e.alpha ? x : 0;
-    default: return ops::expression(e.act).apply(static_cast<float>(x), 0, e.alpha, e.beta);
+    default:
+      return ops::expression(e.act).apply(static_cast<float>(x), e.slopes ? e.slopes[channel] : 0, e.alpha, e.beta);
   }
 }
 
@@ -125,7 +126,7 @@ std::vector<double> reference(const Case& c, const Data& d) {
               }
           const double r = d.residual[b * s.res_image + oy * s.res_row + ox * s.res_pixel + n];
           if (c.epilogue.residual == Residual::before) sum += r;
-          sum = activate(sum, c.epilogue);
+          sum = activate(sum, c.epilogue, n);
           if (c.epilogue.residual == Residual::after) sum += r;
           out[b * s.out_image + oy * s.out_row + ox * s.out_pixel + n] = sum;
         }
@@ -343,7 +344,10 @@ TEST(Conv, EveryEpilogueOfEveryTactic) {
   for (Residual residual : {Residual::none, Residual::before, Residual::after})
     for (const ops::Expression& activation : ops::expressions()) {
       if (!activation.is_epilogue) continue;
-      const Epilogue e{activation.id, 0.2f, 0.55f, residual};
+      Epilogue e{activation.id, 0.2f, 0.55f, residual};
+      std::vector<float> slopes(70);
+      for (size_t i = 0; i < slopes.size(); ++i) slopes[i] = 0.03f * static_cast<float>(i % 40) - 0.5f;
+      if (activation.operands == 2) e.slopes = slopes.data();
       for (Case c : {make_case(1, 9, 8, 12, 21, 3, 3, 1, {1, 1, 1, 1}, 1, 1, 4, 6),
                      make_case(1, 9, 8, 32, 32, 1, 1, 1, {}, 1, 1),
                      make_case(1, 9, 8, 20, 20, 3, 3, 1, {1, 1, 1, 1}, 1, 20, 0, 4), square(1, 40, 70, 1, 1, 0)}) {

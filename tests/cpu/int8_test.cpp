@@ -30,7 +30,7 @@ class Random {
 struct Int8Case {
   Int8Conv conv{};
   std::vector<int16_t> weights;
-  std::vector<float> multiplier, bias, residual_scale, inverse_scale;
+  std::vector<float> multiplier, bias, residual_scale, inverse_scale, slopes;
   std::vector<uint8_t> in, residual;
   size_t out_bytes = 0;
 };
@@ -78,16 +78,18 @@ Int8Case random_case(Random& random) {
   Int8Case c;
   ConvShape& s = c.conv.shape;
   while (s.out_h == 0 || s.out_w == 0) s = random_shape(random);
-  constexpr expr::Id activations[] = {expr::Id::Identity, expr::Id::Relu, expr::Id::Clip, expr::Id::Silu,
-                                      expr::Id::Sigmoid};
-  c.conv.epilogue = {activations[random.between(0, 4)], -0.5f, 2.f, static_cast<Residual>(random.between(0, 2))};
-  const bool same = random.once_in(2);
+  constexpr expr::Id activations[] = {expr::Id::Identity, expr::Id::Relu,    expr::Id::Clip,
+                                      expr::Id::Silu,     expr::Id::Sigmoid, expr::Id::PRelu};
+  c.conv.epilogue = {activations[random.between(0, 5)], -0.5f, 2.f, static_cast<Residual>(random.between(0, 2))};
+  const bool same = random.once_in(2), steep = random.once_in(4);
   for (int64_t at = 0; at < s.out_c; ++at) {
     c.multiplier.push_back(static_cast<float>(random.between(1, 100)) * 1e-6f);
     c.bias.push_back(static_cast<float>(random.between(-100, 100)) * 0.01f);
     c.residual_scale.push_back(static_cast<float>(random.between(1, 5)) * 0.01f);
+    c.slopes.push_back(static_cast<float>(random.between(-100, 200)) * (steep ? 0.05f : 0.01f));
     c.inverse_scale.push_back(same ? 20.f : static_cast<float>(random.between(10, 30)));
   }
+  if (c.conv.epilogue.act == expr::Id::PRelu) c.conv.epilogue.slopes = c.slopes.data();
   const int most = random.once_in(2) ? 127 : 63;  // the smaller ones fit in pairs
   for (int64_t at = 0; at < s.out_c * (s.in_c / s.groups) * s.kernel_h * s.kernel_w; ++at)
     c.weights.push_back(static_cast<int16_t>(random.between(-most - 1, most)));

@@ -37,7 +37,8 @@ void agree(const char* name) {
   for (int at = 0; at < 100000; ++at) {
     const float x = uniform(random) * (at % 3 == 0 ? 1.f : at % 3 == 1 ? 10.f : 100.f);
     float expected[cpu::portable::kLanes];
-    cpu::portable::store(expected, cpu::portable::activate<E>(cpu::portable::set1(x), epilogue));
+    cpu::portable::store(
+        expected, cpu::portable::activate<E>(cpu::portable::set1(x), epilogue, cpu::portable::set1(epilogue.alpha)));
     const float got = expr::apply<E>(gpu::Exact(x), gpu::Exact(epilogue.alpha), gpu::Exact(epilogue.beta)).v;
     ASSERT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(expected[0])) << name << " of " << x << ": " << got;
   }

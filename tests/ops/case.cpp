@@ -105,7 +105,20 @@ std::string spaced(std::string text) {
   return text;
 }
 
+/// reals:4(-1,1): so many numbers in a range, which they go through in no order.
+std::vector<float> spread_reals(const std::string& text) {
+  const size_t open = text.find('('), comma = text.find(',', open);
+  const size_t count = std::stoul(text.substr(0, open));
+  const float low = std::stof(text.substr(open + 1)), high = std::stof(text.substr(comma + 1));
+  std::vector<float> list(count);
+  for (size_t at = 0; at < count; ++at)
+    list[at] = low + (high - low) * static_cast<float>(at * 7 % count) / static_cast<float>(count);
+  return list;
+}
+
 ir::Attribute read_value(const std::string& text) {
+  constexpr std::string_view reals_word = "reals:";
+  if (text.starts_with(reals_word)) return spread_reals(text.substr(reals_word.size()));
   const auto number = [](const std::string& word) {
     return !word.empty() && word.find_first_not_of("0123456789.-+e") == std::string::npos && word != "-";
   };

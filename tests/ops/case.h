@@ -17,8 +17,8 @@
 /// f32:2x3(odd) random in [-1, 1], but one of 13 zero, the smallest, the largest, infinite or no number; f32:2x3(rare)
 /// one of 300, and none the largest; f32:2x3(bytes) random whole numbers from -128 to 127, divided by 128;
 /// f32!:2x3 a constant known when the kernel is made; i64![1,-1] a constant list; i64![1,-1]:2x1 one with sizes;
-/// f32!{0.5} a constant scalar; _ absent. Attribute values: 1, 0.5, word, [1,2], [0.5,1.5];
-/// program=[add_%0_%1,relu_%2].
+/// f32!{0.5} a constant scalar; _ absent. Attribute values: 1, 0.5, word, [1,2], [0.5,1.5]; reals:4(-1,1) for four
+/// numbers in a range; program=[add_%0_%1,relu_%2].
 namespace tenon::tests {
 
 struct Case {

@@ -4,6 +4,7 @@
 #include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/packing.h"
+#include "ops/epilogue.h"
 #include "ops/half.h"
 #include "ops/op.h"
 #include "ops/round_weights.h"
@@ -32,6 +33,7 @@ Integers integers(const ir::Node& node, const char* name, size_t count, int64_t 
 }  // namespace
 
 ConvNode::ConvNode(const ir::Node& node) : epilogue(epilogue_of(node)) {
+  slopes = static_cast<int64_t>(ops::epilogue_of(node).slopes.size());
   in_nhwc = node.text("layout", "") == "NHWC";
   in_nchw = node.text("input_layout", "") == "NCHW";
   const Integers given[] = {integers(node, "strides", 2, 1), integers(node, "dilations", 2, 1),
@@ -80,6 +82,7 @@ Reason conv_shape_of(const ConvNode& node, const ConvOperands& operands, ConvSha
   shape.batch = x.dims[0];
   shape.in_h = x.dims[h], shape.in_w = x.dims[h + 1], shape.in_c = x.dims[c];
   shape.out_h = y.dims[1], shape.out_w = y.dims[2], shape.out_c = y.dims[3];
+  if (node.slopes && node.slopes != shape.out_c) return {Reason::shape, "slopes", "one for each output channel"};
   shape.kernel_h = static_cast<int>(w.dims[2]), shape.kernel_w = static_cast<int>(w.dims[3]);
   shape.stride_h = static_cast<int>(node.strides[0]), shape.stride_w = static_cast<int>(node.strides[1]);
   shape.dilation_h = static_cast<int>(node.dilations[0]), shape.dilation_w = static_cast<int>(node.dilations[1]);

@@ -12,7 +12,8 @@ struct ConvNode {
   bool in_nhwc, in_nchw;  // channels last; but for the input, which the stem reads
   Padding padding;
   int64_t strides[2], dilations[2], pads[2], groups;  // pads before both axes
-  Epilogue epilogue;
+  Epilogue epilogue;                                  // whose slopes are the node's
+  int64_t slopes;                                     // how many
 };
 
 /// What it is given; null: absent.

@@ -4,9 +4,8 @@
 
 #include "backends/kernel.h"
 #include "backends/cpu/weights_f32.h"
-#include "backends/cpu/epilogue.h"
+#include "backends/cpu/row_epilogue.h"
 #include "backends/cpu/kernels/conv.h"
-#include "backends/cpu/kernels/f32/rows.h"
 #include "backends/cpu/kernels/support.h"
 
 namespace tenon::cpu::conv_columns {
@@ -22,7 +21,7 @@ using Three = std::array<int64_t, 3>;
 class ColumnsStep : public backends::Step {
  public:
   explicit ColumnsStep(const Problem& problem)
-      : epilogue_(epilogue_of(*problem.node)), threads_(problem.threads), isa_(isa_for(problem)), ops_(row_ops(isa_)) {
+      : epilogue_(*problem.node), threads_(problem.threads), isa_(isa_for(problem)), ops_(row_ops(isa_)) {
     const ir::Node& node = *problem.node;
     const Dims &x = problem.inputs[0].dims, &w = problem.inputs[1].dims, &y = problem.outputs[0].dims;
     const size_t rank = x.rank() - 2, shift = 3 - rank;
@@ -108,17 +107,14 @@ class ColumnsStep : public backends::Step {
   }
   void finish(float* y, std::byte* const* inputs, int64_t channel, int64_t at, int64_t count) const {
     if (bias_) ops_.binary(expr::Id::Add, y, y, 1, reinterpret_cast<const float*>(inputs[2]) + channel, 0, count);
-    const float* residual =
-        epilogue_.residual == Residual::none ? nullptr : reinterpret_cast<const float*>(inputs[3]) + at;
-    if (epilogue_.residual == Residual::before) ops_.binary(expr::Id::Add, y, y, 1, residual, 1, count);
-    if (epilogue_.act != expr::Id::Identity) ops_.unary(epilogue_.act, epilogue_.alpha, epilogue_.beta, y, y, count);
-    if (epilogue_.residual == Residual::after) ops_.binary(expr::Id::Add, y, y, 1, residual, 1, count);
+    const float* residual = epilogue_.adds() ? reinterpret_cast<const float*>(inputs[3]) + at : nullptr;
+    epilogue_.values(ops_, y, residual, channel, count);
   }
 
   Three in_{1, 1, 1}, out_{1, 1, 1}, kernel_{1, 1, 1}, stride_{1, 1, 1}, dilation_{1, 1, 1}, begin_{0, 0, 0};
   int64_t batch_, groups_, channels_, rows_, taps_, plane_, depth_, block_;
   bool bias_;
-  Epilogue epilogue_;
+  RowEpilogue epilogue_;
   int threads_;
   Isa isa_;
   const RowOps& ops_;

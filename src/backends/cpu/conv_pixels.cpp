@@ -110,14 +110,14 @@ class PixelsStep : public backends::Step {
         packed_weights(problem, tactic, shapes.plain, given), problem.inputs[1].constant, &loops(isa_for(problem)));
     const bool has_bias = problem.inputs.size() > 2 && problem.inputs[2];
     const float* bias = has_bias ? problem.inputs[2].constant.data<float>() : nullptr;
-    std::vector<float> biases;
-    for (int64_t at = 0; has_bias && at < shapes.body.out_c; ++at) biases.push_back(bias[at % shapes.plain.out_c]);
-    const auto kernel = [&](const ConvShape& shape, const Packed& packed, const float* each) {
-      return tactic.make(shape, node.epilogue, floats_of(*packed), each, problem.threads);
-    };
-    body_ = kernel(shapes.body, fixed_->packed, has_bias ? biases.data() : nullptr);
+    const std::vector<float> biases = repeated(bias, shapes.plain.out_c, shapes.count),
+                             slopes = repeated(node.epilogue.slopes, shapes.plain.out_c, shapes.count);
+    Epilogue wide = node.epilogue;
+    if (wide.slopes) wide.slopes = slopes.data();
+    body_ =
+        tactic.make(shapes.body, wide, floats_of(*fixed_->packed), has_bias ? biases.data() : nullptr, problem.threads);
     if (shapes.has_tail) tail_ = body_->resized(shapes.tail, problem.threads);
-    plain_ = kernel(shapes.plain, fixed_->plain, bias);
+    plain_ = tactic.make(shapes.plain, node.epilogue, floats_of(*fixed_->plain), bias, problem.threads);
   }
   PixelsStep(const PixelsStep& other, const Shapes& shapes, int threads)
       : fixed_(other.fixed_), shapes_(shapes), residual_(other.residual_) {

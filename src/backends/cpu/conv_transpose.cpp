@@ -3,9 +3,8 @@
 #include <cstring>
 
 #include "backends/kernel.h"
-#include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
-#include "backends/cpu/kernels/f32/rows.h"
+#include "backends/cpu/row_epilogue.h"
 #include "backends/cpu/kernels/support.h"
 #include "backends/cpu/packing.h"
 
@@ -76,19 +75,22 @@ class RowsStep : public backends::Step {
         y_(problem.outputs[0].dims),
         ys_(problem.outputs[0].strides),
         threads_(problem.threads),
-        epilogue_(epilogue_of(*problem.node)),
+        epilogue_(*problem.node),
         ops_(row_ops(isa_for(problem))) {
     const int64_t channels = x_[3], out = y_[3], columns = g_.kernel[1];
     bias_.assign(static_cast<size_t>(out), 0.f);
     if (problem.inputs.size() > 2 && problem.inputs[2])
       std::copy_n(problem.inputs[2].constant.data<float>(), out, bias_.begin());
     tiles_ = g_.kernel[0] <= g_.stride[0] && columns == g_.stride[1] && g_.dilation[1] == 1 && g_.dilation[0] == 1 &&
-             g_.begin[1] == 0 && y_[2] == x_[2] * columns && ys_[2] == out && epilogue_.residual == Residual::none;
+             g_.begin[1] == 0 && y_[2] == x_[2] * columns && ys_[2] == out && !epilogue_.adds();
     const ConvShape shape = row_product(problem, columns * out);
     const ConvTactic& tactic = *product_tactic(problem);
     const float* w = problem.inputs[1].constant.data<float>();
-    std::vector<float> wide_bias;
-    for (int64_t k = 0; k < columns && tiles_; ++k) wide_bias.insert(wide_bias.end(), bias_.begin(), bias_.end());
+    // As wide as the product.
+    const std::vector<float> wide_bias = repeated(bias_.data(), out, tiles_ ? columns : 0);
+    Epilogue epilogue = tiles_ ? epilogue_.epilogue() : Epilogue{};
+    const std::vector<float> wide_slopes = repeated(epilogue.slopes, out, columns);
+    if (epilogue.slopes) epilogue.slopes = wide_slopes.data();
     for (int64_t row = 0; row < g_.kernel[0]; ++row) {
       packed_.push_back(packed_from(w + row * columns, own_order, problem, tactic, shape, [&] {
         Tensor turned(DType::f32, {columns * out, channels});
@@ -99,8 +101,8 @@ class RowsStep : public backends::Step {
                   w[((c * out + o) * g_.kernel[0] + row) * columns + k];
         return turned;
       }));
-      kernels_.push_back(tactic.make(shape, tiles_ ? epilogue_ : Epilogue{}, floats_of(*packed_.back()),
-                                     tiles_ ? wide_bias.data() : nullptr, 1));
+      kernels_.push_back(
+          tactic.make(shape, epilogue, floats_of(*packed_.back()), tiles_ ? wide_bias.data() : nullptr, 1));
     }
     product_ = (static_cast<size_t>(tiles_ ? 0 : x_[2] * columns * out) * sizeof(float) + 63) / 64 * 64;
     own_ = set_apart(product_ + kernels_[0]->workspace_bytes());
@@ -138,9 +140,7 @@ class RowsStep : public backends::Step {
       }
       if (tiles_ && !any) fill(to);
       if (!tiles_ || !any)
-        finish(to, epilogue_.residual == Residual::none
-                       ? nullptr
-                       : reinterpret_cast<const float*>(inputs[3]) + unit * y_[2] * y_[3]);
+        finish(to, epilogue_.adds() ? reinterpret_cast<const float*>(inputs[3]) + unit * y_[2] * y_[3] : nullptr);
     }
   }
 
@@ -158,21 +158,14 @@ class RowsStep : public backends::Step {
       }
   }
   void finish(float* row, const float* residual) const {
-    for (int64_t at = 0; at < y_[2]; ++at) {
-      float* pixel = row + at * ys_[2];
-      if (epilogue_.residual == Residual::before)
-        ops_.binary(expr::Id::Add, pixel, pixel, 1, residual + at * y_[3], 1, y_[3]);
-      if (epilogue_.act != expr::Id::Identity)
-        ops_.unary(epilogue_.act, epilogue_.alpha, epilogue_.beta, pixel, pixel, y_[3]);
-      if (epilogue_.residual == Residual::after)
-        ops_.binary(expr::Id::Add, pixel, pixel, 1, residual + at * y_[3], 1, y_[3]);
-    }
+    for (int64_t at = 0; at < y_[2]; ++at)
+      epilogue_.channels(ops_, row + at * ys_[2], residual ? residual + at * y_[3] : nullptr, 0, y_[3]);
   }
 
   Geometry g_;
   Dims x_, xs_, y_, ys_;
   int threads_;
-  Epilogue epilogue_;
+  RowEpilogue epilogue_;
   const RowOps& ops_;
   std::vector<float> bias_;
   bool tiles_ = false;

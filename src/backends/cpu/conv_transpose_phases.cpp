@@ -132,13 +132,14 @@ class PhasesStep : public backends::Step {
  public:
   explicit PhasesStep(const Problem& problem) {
     const Geometry g(problem);
-    const Epilogue epilogue = epilogue_of(*problem.node);
+    Epilogue epilogue = epilogue_of(*problem.node);
     residual_ = epilogue.residual != Residual::none;
     const int64_t results = problem.outputs[0].dims[3], columns = kRows ? g.axes[1].stride : 1;
     const float* bias =
         problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
-    std::vector<float> wide;
-    for (int64_t k = 0; bias && k < columns; ++k) wide.insert(wide.end(), bias, bias + results);
+    const std::vector<float> wide = repeated(bias, results, columns),
+                             wide_slopes = repeated(epilogue.slopes, results, columns);
+    if (epilogue.slopes) epilogue.slopes = wide_slopes.data();
     for (int64_t r = 0; r < g.axes[0].stride; ++r)
       for (int64_t s = 0; s < g.axes[1].stride; s += columns) {
         const Part part = part_of(problem, g, r, s, columns);

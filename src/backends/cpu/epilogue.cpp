@@ -13,7 +13,14 @@ namespace tenon::cpu {
 
 Epilogue epilogue_of(const ir::Node& node) {
   const ops::Epilogue epilogue = ops::epilogue_of(node);
-  return {epilogue.activation, epilogue.alpha, epilogue.beta, static_cast<Residual>(epilogue.residual)};
+  return {epilogue.activation, epilogue.alpha, epilogue.beta, static_cast<Residual>(epilogue.residual),
+          epilogue.slopes.empty() ? nullptr : epilogue.slopes.data()};
+}
+
+std::vector<float> repeated(const float* list, int64_t count, int64_t times) {
+  std::vector<float> all;
+  for (int64_t at = 0; list && at < times; ++at) all.insert(all.end(), list, list + count);
+  return all;
 }
 
 Isa active_isa() {

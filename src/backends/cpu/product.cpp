@@ -3,9 +3,8 @@
 
 #include "backends/kernel.h"
 #include "backends/cpu/weights_f32.h"
-#include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
-#include "backends/cpu/kernels/f32/rows.h"
+#include "backends/cpu/row_epilogue.h"
 #include "backends/cpu/kernels/support.h"
 #include "ops/op.h"
 
@@ -20,7 +19,7 @@ using backends::Reason;
 class ProductStep : public backends::Step {
  public:
   explicit ProductStep(const Problem& problem)
-      : epilogue_(epilogue_of(*problem.node)), threads_(problem.threads), isa_(isa_for(problem)), ops_(row_ops(isa_)) {
+      : epilogue_(*problem.node), threads_(problem.threads), isa_(isa_for(problem)), ops_(row_ops(isa_)) {
     Dims a = problem.inputs[0].dims, b = problem.inputs[1].dims;
     if (ops::has_trait(problem.node->op, ops::Trait::general_product)) {
       shape_.trans_a = problem.node->integer("transA", 0), shape_.trans_b = problem.node->integer("transB", 0);
@@ -100,16 +99,13 @@ class ProductStep : public backends::Step {
         ops_.binary(expr::Id::Add, row, row, 1, &scaled, 0, n);
       }
     }
-    const float* residual = epilogue_.residual == Residual::none
-                                ? nullptr
-                                : reinterpret_cast<const float*>(inputs[3]) + (matrix * shape_.m + at) * n;
-    if (epilogue_.residual == Residual::before) ops_.binary(expr::Id::Add, row, row, 1, residual, 1, n);
-    if (epilogue_.act != expr::Id::Identity) ops_.unary(epilogue_.act, epilogue_.alpha, epilogue_.beta, row, row, n);
-    if (epilogue_.residual == Residual::after) ops_.binary(expr::Id::Add, row, row, 1, residual, 1, n);
+    const float* residual =
+        epilogue_.adds() ? reinterpret_cast<const float*>(inputs[3]) + (matrix * shape_.m + at) * n : nullptr;
+    epilogue_.channels(ops_, row, residual, 0, n);
   }
 
   GemmShape shape_{};
-  Epilogue epilogue_;
+  RowEpilogue epilogue_;
   int threads_;
   Isa isa_;
   const RowOps& ops_;

@@ -3,9 +3,8 @@
 
 #include <algorithm>
 
-#include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/block_weights.h"
-#include "backends/cpu/kernels/f32/rows.h"
+#include "backends/cpu/row_epilogue.h"
 #include "backends/cpu/kernels/support.h"
 #include "backends/cpu/packing.h"
 #include "ops/half.h"
@@ -69,7 +68,7 @@ class WeightOnlyStep : public backends::Step {
         rows_(row_ops(isa_for(problem))),
         weights_(weights_of(problem)),
         packed_(packed(problem, weights_, ops_.columns)),
-        epilogue_(epilogue_of(*problem.node)),
+        epilogue_(*problem.node),
         threads_(problem.threads),
         dots_(has_int8_dot(isa_for(problem))),
         bias_(has(problem, slots::bias)),
@@ -139,18 +138,15 @@ class WeightOnlyStep : public backends::Step {
     float* const y = c + at;
     if (bias_)
       rows_.binary(expr::Id::Add, y, y, 1, reinterpret_cast<const float*>(inputs[slots::bias]) + column, 1, count);
-    const float* residual =
-        epilogue_.residual == Residual::none ? nullptr : reinterpret_cast<const float*>(inputs[slots::residual]) + at;
-    if (epilogue_.residual == Residual::before) rows_.binary(expr::Id::Add, y, y, 1, residual, 1, count);
-    if (epilogue_.act != expr::Id::Identity) rows_.unary(epilogue_.act, epilogue_.alpha, epilogue_.beta, y, y, count);
-    if (epilogue_.residual == Residual::after) rows_.binary(expr::Id::Add, y, y, 1, residual, 1, count);
+    const float* residual = epilogue_.adds() ? reinterpret_cast<const float*>(inputs[slots::residual]) + at : nullptr;
+    epilogue_.channels(rows_, y, residual, column, count);
   }
 
   const BlockWeightOps& ops_;
   const RowOps& rows_;
   BlockWeights weights_;
   Packed packed_;
-  Epilogue epilogue_;
+  RowEpilogue epilogue_;
   int threads_;
   bool dots_, bias_;
   int64_t m_;

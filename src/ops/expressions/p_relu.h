@@ -5,6 +5,7 @@
 namespace tenon::expr {
 
 struct PRelu : Binary {
+  static constexpr bool is_epilogue = true;
   template <class V>
   TENON_EXPR static V apply(V x, V slope) {
     return select(x < V(0), x * slope, x);

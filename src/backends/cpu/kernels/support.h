@@ -62,11 +62,19 @@ class AlignedFloats {
 };
 
 // The bias of `out` channels in each group, zeros behind the last one of a group up to whole blocks; of zeros where
-// there is none. Kernels of all sizes share it.
-inline std::shared_ptr<const AlignedFloats> padded_bias(const float* bias, int64_t groups, int64_t out, int64_t block) {
-  const int64_t padded = align_up(out, block);
-  auto floats = std::make_shared<AlignedFloats>(static_cast<size_t>(padded * groups));
-  for (int64_t g = 0; bias && g < groups; ++g) std::copy_n(bias + g * out, out, floats->data() + g * padded);
+// there is none. Behind it the slopes of an epilogue that has some, which then points there. Kernels of all sizes share
+// it.
+inline std::shared_ptr<const AlignedFloats> padded_bias(const float* bias, Epilogue& epilogue, int64_t groups,
+                                                        int64_t out, int64_t block) {
+  const int64_t padded = align_up(out, block), all = padded * groups;
+  auto floats = std::make_shared<AlignedFloats>(static_cast<size_t>(epilogue.slopes ? 2 * all : all));
+  const auto put = [&](const float* list, float* to) {
+    for (int64_t g = 0; list && g < groups; ++g) std::copy_n(list + g * out, out, to + g * padded);
+  };
+  put(bias, floats->data());
+  float* const slopes = floats->data() + (epilogue.slopes ? all : 0);  // those that no activation reads are the bias
+  if (epilogue.slopes) put(epilogue.slopes, slopes);
+  epilogue.slopes = slopes;
   return floats;
 }
 

@@ -31,6 +31,7 @@ void fill(const Operand& operand, bool channels_last, int64_t (&sizes)[4], int64
 Reason product_shape(const Problem& problem, ConvShape& shape) {
   const ir::Node& node = *problem.node;
   const Operand &a = problem.inputs[0], &b = problem.inputs[1], &y = problem.outputs[0];
+  if (node.has("slopes")) return {Reason::activation, "one without slopes"};
   if (!b.constant) return {Reason::not_constant, "the weights"};
   if (b.dims.rank() != 2 || a.dims.rank() < 2) return {Reason::shape, "the right operand", "two axes"};
   if (!a.dense() || !y.dense()) return {Reason::not_contiguous, "rows"};
@@ -68,6 +69,7 @@ Reason product_shape(const Problem& problem, ConvShape& shape) {
 Reason conv_geometry(const Problem& problem, ConvShape& shape) {
   const ir::Node& node = *problem.node;
   const Operand &x = problem.inputs[0], &w = problem.inputs[1], &y = problem.outputs[0];
+  if (node.has("slopes")) return {Reason::activation, "one without slopes"};
   if (x.dims.rank() != 4) return {Reason::shape, "the input", "two spatial axes"};
   if (w.dims.elements() == 0) return Reason::empty;
   const Operand* bias = problem.inputs.size() > 2 && problem.inputs[2] ? &problem.inputs[2] : nullptr;

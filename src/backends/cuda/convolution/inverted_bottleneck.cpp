@@ -67,7 +67,8 @@ struct Block {
     for (size_t at = nodes.first(); at < nodes.last(); ++at)
       if (has_residual(parts[at])) return Reason::residual;
     if (!nodes.has_projection && has_residual(parts[1])) return Reason::residual;
-    if (nodes.has_expansion && ops::activate(conv_epilogue(parts[0]), 0.f) != 0) return {Reason::activation, "0 at 0"};
+    if (nodes.has_expansion && ops::activate(conv_epilogue(parts[0]), 0.f, 0) != 0)
+      return {Reason::activation, "0 at 0"};
     return is_in_chunks() ? Reason() : Reason(Reason::not_multiple, "channels", "16 bytes");
   }
 

@@ -70,6 +70,7 @@ bool bias_is_by_row(const Problem& problem) {
 
 Reason shape_of(const Problem& problem, MatmulParams& params) {
   const Operand &a = problem.inputs[0], &b = problem.inputs[1], &c = problem.outputs[0];
+  if (problem.node->has("slopes")) return {Reason::activation, "one without slopes"};
   if (!is_real(a.dtype) || b.dtype != a.dtype || (c.dtype != a.dtype && c.dtype != DType::f32))
     return {Reason::element_type, "all operands", "the same f32, f16 or bf16"};
   const Matrix left(a, false), right(b, true);

@@ -56,6 +56,7 @@ bool rows_contiguous(const Problem& problem) {
 
 Reason refuses(const Problem& problem, const Properties& properties) {
   if (properties.capability() < 80) return {Reason::capability, "mma.sync", "8.0"};
+  if (problem.node->has("slopes")) return {Reason::activation, "one without slopes"};
   const Operand &x = problem.inputs[slots::data], &y = problem.outputs[0];
   if (!is_real(x.dtype) || (y.dtype != x.dtype && y.dtype != DType::f32))
     return {Reason::element_type, "data", "f32, f16 or bf16"};

@@ -34,9 +34,9 @@ template <TileUnit kUnit>
 class Bf16Kernel final : public ConvKernel {
  public:
   Bf16Kernel(const ConvShape& shape, const Epilogue& epilogue, const float* packed, const float* bias, int threads) {
-    bias_ = padded_bias(bias, shape.groups, shape.out_c / shape.groups, kTileBlock);
     plan_.packed = reinterpret_cast<const std::byte*>(packed);
     plan_.epilogue = epilogue;
+    bias_ = padded_bias(bias, plan_.epilogue, shape.groups, shape.out_c / shape.groups, kTileBlock);
     plan_.bias = bias_->data();
     fit(shape, threads);
   }

@@ -18,7 +18,7 @@ struct DotJob {
   const TilePlan& plan;
   const Epilogue& epilogue;
   const std::byte* weights;
-  const float* bias;
+  const float *bias, *slopes;
   int channels;
   bool in_registers;
   int64_t out_at[kTilePixels], residual_at[kTilePixels];  // of the outputs of a tile, from its first
@@ -84,7 +84,7 @@ TENON_INLINE void finish_dots(const DotJob& job, Vec (&sums)[R][kVectors], const
       TENON_UNROLL
       for (int v = 0; v < kVectors; ++v) store(scratch + i * kBlock + v * kLanes, sums[i][v]);
     }
-    finish_tile(scratch, R, job.channels, job.epilogue, residual, job.residual_at, out, job.out_at);
+    finish_tile(scratch, R, job.channels, job.epilogue, job.slopes, residual, job.residual_at, out, job.out_at);
     return;
   }
   if (residual) {
@@ -212,7 +212,7 @@ void run_bf16_dots(const Bf16Plan& plan, const float* in, const float* residual,
   const Epilogue epilogue = normalised(plan.epilogue);
   if (epilogue.residual == Residual::none) residual = nullptr;
   const Bf16Copies copies(plan, in);
-  DotJob job{plan, epilogue, nullptr, nullptr, 0, false, {}, {}, nullptr, 0, 1};
+  DotJob job{plan, epilogue, nullptr, nullptr, nullptr, 0, false, {}, {}, nullptr, 0, 1};
   for (int i = 0; i < kTilePixels; ++i) {
     job.out_at[i] = i * s.out_pixel;
     job.residual_at[i] = i * s.res_pixel;
@@ -232,6 +232,7 @@ void run_bf16_dots(const Bf16Plan& plan, const float* in, const float* residual,
       }
       copied = group;
       job.bias = plan.bias + n * kTileBlock;
+      job.slopes = epilogue.slopes + n * kTileBlock;
       job.fetch = job.weights + units * kUnit;
       job.to_fetch = 4;
       job.fetch_each = round.count > 3 * kTilePixels ? 1 : 4;

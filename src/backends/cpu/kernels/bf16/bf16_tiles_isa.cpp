@@ -28,7 +28,7 @@ class Bf16Tiles {
           count, [&](int64_t at, int64_t n, int64_t out, int64_t residual) __attribute__((always_inline)) {
             for (int64_t i = 0; i < n; ++i)
               finish_pixel<Act>(reinterpret_cast<const float*>(bytes) + (at + i) * kTileBlock, channels.count,
-                                epilogue_,
+                                epilogue_, epilogue_.slopes + channels.block * kTileBlock,
                                 has_residual() ? residual_ + residual + i * s.res_pixel + channels.first : nullptr,
                                 out_ + out + i * s.out_pixel + channels.first);
           });

@@ -44,13 +44,15 @@ class DepthwiseKernel final : public ConvKernel {
  public:
   DepthwiseKernel(const DepthwiseOps& ops, const ConvShape& shape, const Epilogue& epilogue, const float* packed,
                   const float* bias, int threads)
-      : ops_(ops), bias_(padded_bias(bias, 1, shape.out_c, ops.lanes)) {
+      : ops_(ops) {
+    Epilogue own = epilogue;
+    bias_ = padded_bias(bias, own, 1, shape.out_c, ops.lanes);
     const int64_t group_in = shape.in_c / shape.groups, group_out = shape.out_c / shape.groups;
     for (int64_t j = 0; j < group_in && group_out > 1; ++j)
       for (int64_t lane = 0; lane < ops.lanes; ++lane)
         index_.push_back(static_cast<int32_t>(lane / group_out * group_in + j));
-    plan_ = {shape,   epilogue, packed, bias_->data(), static_cast<int>(group_in), ops.lanes / group_out * group_in,
-             nullptr, 1,        1,      shape.out_c};
+    plan_ = {shape,   own, packed, bias_->data(), static_cast<int>(group_in), ops.lanes / group_out * group_in,
+             nullptr, 1,   1,      shape.out_c};
     fit(shape, threads);
   }
 

@@ -183,7 +183,8 @@ __attribute__((noinline)) void finish_strip(const RowJob& job, int64_t x, int pi
   with_activation(job.e.act, [&]<class Act>() __attribute__((always_inline)) {
     for (int i = 0; i < pixels; ++i) {
       const float* residual = job.residual ? job.residual + (x + i) * s.res_pixel + c : nullptr;
-      finish_pixel<Act>(sums + i * kStrip, static_cast<int>(end - c), job.e, residual, out + i * s.out_pixel);
+      finish_pixel<Act>(sums + i * kStrip, static_cast<int>(end - c), job.e, job.e.slopes + c, residual,
+                        out + i * s.out_pixel);
     }
   });
 }

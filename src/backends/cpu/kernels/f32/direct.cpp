@@ -65,8 +65,9 @@ class DirectKernel final : public ConvKernel {
  public:
   DirectKernel(const DirectOps& ops, Gemv gemv, const ConvShape& shape, const Epilogue& epilogue, const float* packed,
                const float* bias, int threads)
-      : ops_(ops), gemv_(gemv), bias_(padded_bias(bias, shape.groups, group_out(shape), ops.block)) {
+      : ops_(ops), gemv_(gemv) {
     plan_.epilogue = epilogue;
+    bias_ = padded_bias(bias, plan_.epilogue, shape.groups, group_out(shape), ops.block);
     plan_.packed = packed;
     plan_.bias = bias_->data();
     fit(shape, threads);

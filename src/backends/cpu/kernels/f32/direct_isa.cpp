@@ -26,6 +26,7 @@ struct TileJob {
   int64_t panel_bytes;
   float* partial;
   const float* bias;
+  const float* slopes;
   const float* residual;
   float* out;
   const Epilogue* epilogue;
@@ -75,7 +76,7 @@ __attribute__((noinline)) void run_tiles(const TileJob& job, int64_t begin, int6
     const PixelTile& tile = job.tiles[t];
     if (!job.in_registers) {
       sums.store_to(partial, kBlock);
-      finish_tile(partial, R, job.channels, *job.epilogue, job.residual, tile.residual, job.out, tile.out);
+      finish_tile(partial, R, job.channels, *job.epilogue, job.slopes, job.residual, tile.residual, job.out, tile.out);
       continue;
     }
     if (job.residual) {
@@ -151,7 +152,8 @@ __attribute__((noinline)) void run_half_tiles(const TileJob& job, int64_t begin,
     const Vec bias = job.last ? load(job.bias) : zero();
     TENON_UNROLL
     for (int i = 0; i < R; ++i) store(partial + i * kBlock, add(even[i], bias));
-    if (job.last) finish_tile(partial, R, job.channels, *job.epilogue, job.residual, tile.residual, job.out, tile.out);
+    if (job.last)
+      finish_tile(partial, R, job.channels, *job.epilogue, job.slopes, job.residual, tile.residual, job.out, tile.out);
   }
 }
 
@@ -185,6 +187,7 @@ void run_block(const TileJob& job, int64_t count, int64_t large, int small) {
     part.channels -= kLanes;
     part.weights += kLanes;
     part.bias += kLanes;
+    part.slopes += kLanes;
     part.partial += kLanes;
     part.out += kLanes;
     part.in_registers = job.is_clamp && part.channels == kLanes;
@@ -252,6 +255,7 @@ void run(const DirectPlan& plan, const float* in, const float* residual, float* 
       job.few = group_out - channel % group_out / 16 * 16 <= 8;
       job.in_registers = job.is_clamp && (job.channels == kBlock || job.channels == kLanes);
       job.bias = plan.bias + n * kBlock;
+      job.slopes = epilogue.slopes + n * kBlock;
       job.residual = residual ? residual + channel : nullptr;
       job.out = out + channel;
       for (int b = 0; b < plan.k_blocks; ++b) {
@@ -314,7 +318,7 @@ void gemv_panels(const DirectPlan& plan, const float* in, const float* residual,
   for (int i = 0; i < kPanels; ++i) {
     const int64_t channel = (panel + i) * kBlock;
     finish_tile(sum + i * kBlock, 1, static_cast<int>(smaller(kBlock, plan.shape.out_c - channel)), epilogue,
-                residual ? residual + channel : nullptr, &zero_at, out + channel, &zero_at);
+                epilogue.slopes + channel, residual ? residual + channel : nullptr, &zero_at, out + channel, &zero_at);
   }
 }
 

@@ -24,9 +24,19 @@ static TENON_INLINE Epilogue normalised(Epilogue e) {
   return e;
 }
 
+// Whether an activation has a number for each channel, among the epilogue's slopes.
 template <class Act>
-static TENON_INLINE Vec activate(Vec x, const Epilogue& e) {
-  return expr::apply<Act>(Value(x), Value(e.alpha), Value(e.beta)).v;
+constexpr bool kBySlopes = Act::operands == 2;
+
+template <class Act>
+static TENON_INLINE Vec activate(Vec x, const Epilogue& e, Vec slopes) {
+  return expr::apply<Act>(Value(x), kBySlopes<Act> ? Value(slopes) : Value(e.alpha), Value(e.beta)).v;
+}
+// `slopes`: of the vector's first channel; read where the activation has some.
+template <class Act>
+static TENON_INLINE Vec activate(Vec x, const Epilogue& e, const float* slopes) {
+  if constexpr (kBySlopes<Act>) return activate<Act>(x, e, load(slopes));
+  else return activate<Act>(x, e, zero());
 }
 
 // Calls f with the activation as a type; every clamp is a clip.
@@ -44,17 +54,17 @@ static TENON_INLINE void with_activation(expr::Id act, const F& f) {
   f.template operator()<expr::Clip>();
 }
 
-// Residual, activation and store of one pixel's block of channels; `sums` holds whole vectors.
+// Residual, activation and store of one pixel's block of channels; `sums` and `slopes` hold whole vectors.
 template <class Act>
-static TENON_INLINE void finish_pixel(const float* sums, int channels, const Epilogue& e, const float* residual,
-                                      float* out) {
+static TENON_INLINE void finish_pixel(const float* sums, int channels, const Epilogue& e, const float* slopes,
+                                      const float* residual, float* out) {
   for (int c = 0; c < channels; c += kLanes) {
     const int n = channels - c;
     const bool whole = n >= kLanes;
     Vec x = load(sums + c), r = zero();
     if (e.residual != Residual::none) r = whole ? load(residual + c) : load_n(residual + c, n);
     if (e.residual == Residual::before) x = add(x, r);
-    x = activate<Act>(x, e);
+    x = activate<Act>(x, e, slopes + c);
     if (e.residual == Residual::after) x = add(x, r);
     if (whole) {
       store(out + c, x);
@@ -73,14 +83,14 @@ static TENON_INLINE bool are_beside(const int64_t* at, int count, int step) {
 
 // The same for `pixels` rows of kBlock sums; out and residual of row i start at out_at[i] and residual_at[i].
 [[maybe_unused]] static __attribute__((noinline)) void finish_tile(const float* sums, int pixels, int channels,
-                                                                   const Epilogue& e, const float* residual,
-                                                                   const int64_t* residual_at, float* out,
-                                                                   const int64_t* out_at) {
+                                                                   const Epilogue& e, const float* slopes,
+                                                                   const float* residual, const int64_t* residual_at,
+                                                                   float* out, const int64_t* out_at) {
   with_activation(e.act, [&]<class Act>() __attribute__((always_inline)) {
     if (channels == kBlock && e.residual == Residual::none) {
       for (int i = 0; i < pixels; ++i) {
-        const Vec a = activate<Act>(load(sums + i * kBlock), e),
-                  b = activate<Act>(load(sums + i * kBlock + kLanes), e);
+        const Vec a = activate<Act>(load(sums + i * kBlock), e, slopes),
+                  b = activate<Act>(load(sums + i * kBlock + kLanes), e, slopes + kLanes);
         store(out + out_at[i], a);
         store(out + out_at[i] + kLanes, b);
       }
@@ -93,12 +103,18 @@ static TENON_INLINE bool are_beside(const int64_t* at, int count, int step) {
         (!adds || are_beside(residual_at, pixels, channels))) {
       alignas(64) float beside[kTilePixels * kFew + kLanes];
       for (int i = 0; i < pixels; ++i) store(beside + i * channels, load(sums + i * kBlock));
-      return finish_pixel<Act>(beside, pixels * channels, e, adds ? residual + residual_at[0] : residual,
+      const float* by = slopes;
+      alignas(64) float repeated[kBySlopes<Act> ? kTilePixels * kFew + kLanes : 1];
+      if constexpr (kBySlopes<Act>) {
+        for (int i = 0; i < pixels; ++i) store(repeated + i * channels, load(slopes));
+        by = repeated;
+      }
+      return finish_pixel<Act>(beside, pixels * channels, e, by, adds ? residual + residual_at[0] : residual,
                                out + out_at[0]);
     }
     for (int i = 0; i < pixels; ++i) {
-      finish_pixel<Act>(sums + i * kBlock, channels, e, residual + (e.residual != Residual::none ? residual_at[i] : 0),
-                         out + out_at[i]);
+      finish_pixel<Act>(sums + i * kBlock, channels, e, slopes,
+                        residual + (e.residual != Residual::none ? residual_at[i] : 0), out + out_at[i]);
     }
   });
 }

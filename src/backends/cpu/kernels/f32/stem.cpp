@@ -27,8 +27,9 @@ class StemKernel final : public ConvKernel {
  public:
   StemKernel(const StemOps& ops, const ConvShape& shape, const Epilogue& epilogue, const float* packed,
              const float* bias, int threads)
-      : ops_(ops), bias_(padded_bias(bias, 1, shape.out_c, ops.block)) {
+      : ops_(ops) {
     plan_.epilogue = epilogue;
+    bias_ = padded_bias(bias, plan_.epilogue, 1, shape.out_c, ops.block);
     plan_.packed = packed;
     plan_.bias = bias_->data();
     fit(shape, threads);

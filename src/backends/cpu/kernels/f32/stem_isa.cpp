@@ -16,6 +16,7 @@ struct StemJob {
   int64_t k;
   const float* panel;
   const float* bias;
+  const float* slopes;
   const float* residual;
   float* out;
   const Epilogue* epilogue;
@@ -61,7 +62,7 @@ __attribute__((noinline)) void stem_tiles(const StemJob& job, int64_t x, int64_t
       residual_at[i] = (x + i) * job.res_pixel;
     }
     sums.store_to(scratch, kBlock);
-    finish_tile(scratch, R, job.channels, *job.epilogue, job.residual, residual_at, out, out_at);
+    finish_tile(scratch, R, job.channels, *job.epilogue, job.slopes, job.residual, residual_at, out, out_at);
   }
 }
 
@@ -131,6 +132,7 @@ void run(const StemPlan& plan, const float* in, const float* residual, float* ou
     for (int64_t n = 0; n < s.out_c; n += kBlock) {
       job.panel = plan.packed + n * plan.k;
       job.bias = plan.bias + n;
+      job.slopes = e.slopes + n;
       job.channels = static_cast<int>(smaller(kBlock, s.out_c - n));
       job.in_registers = job.channels == kBlock && is_clamp(e.act) && !residual;
       job.residual = residual ? residual + image * s.res_image + y * s.res_row + n : nullptr;

@@ -74,11 +74,9 @@ class WinogradKernel final : public ConvKernel {
  public:
   WinogradKernel(const WinogradOps& ops, int m, Form form, const ConvShape& shape, const Epilogue& epilogue,
                  const float* packed, const float* bias, int threads)
-      : ops_(ops),
-        form_(form),
-        bias_(padded_bias(bias, shape.groups, shape.out_c / shape.groups, ops.block)),
-        zeros_(std::make_shared<AlignedFloats>(shape.in_c)) {
+      : ops_(ops), form_(form), zeros_(std::make_shared<AlignedFloats>(shape.in_c)) {
     plan_.epilogue = epilogue;
+    bias_ = padded_bias(bias, plan_.epilogue, shape.groups, shape.out_c / shape.groups, ops.block);
     plan_.m = m;
     plan_.packed = packed;
     plan_.bias = bias_->data();

@@ -188,6 +188,7 @@ TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, 
   for (int h = 0; h < kBlock; h += kLanes) {
     const int64_t channel = group * plan.group_out + of_group + h;
     const float* const biases = plan.bias + block * kBlock + h;
+    const float* const slopes = e.slopes + block * kBlock + h;
     const int n = static_cast<int>(smaller(kLanes, plan.group_out - of_group - h));
     if (n <= 0) return;
     Vec half[kM][t], result[kM][kM];
@@ -220,7 +221,7 @@ TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, 
       for (int y = 0; y < kM; ++y) {
         TENON_UNROLL
         for (int x = 0; x < kM; ++x) {
-          store(to + channel + y * s.out_row + x * s.out_pixel, activate<Act>(result[y][x], e));
+          store(to + channel + y * s.out_row + x * s.out_pixel, activate<Act>(result[y][x], e, slopes));
         }
       }
       continue;
@@ -230,7 +231,7 @@ TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, 
         Vec v = result[y][x], a = zero();
         if (r) a = load_n(r + channel + y * s.res_row + x * s.res_pixel, n);
         if (e.residual == Residual::before) v = add(v, a);
-        v = activate<Act>(v, e);
+        v = activate<Act>(v, e, slopes);
         if (e.residual == Residual::after) v = add(v, a);
         float* p = to + channel + y * s.out_row + x * s.out_pixel;
         if (n == kLanes) {

@@ -21,7 +21,8 @@ class Int8ColumnKernel final : public Int8Kernel {
     const ConvShape& s = conv.shape;
     const int64_t padded = align_up(s.out_c, block_);
     plan_.output = lists_->output();
-    for (const float** list : {&plan_.output.multiplier, &plan_.output.bias, &plan_.output.inverse_scale})
+    Int8Output& o = plan_.output;
+    for (const float** list : {&o.multiplier, &o.bias, &o.inverse_scale, &o.epilogue.slopes})
       *list = in_places(*list, padded);
     const auto fill = [&](std::byte* bytes, int32_t* start) {
       auto* const packed = reinterpret_cast<int8_t*>(bytes);

@@ -54,6 +54,7 @@ void run_row(const Int8ColumnPlan& plan, const Int8Output& o, const WindowRows& 
   const float* const multiplier = o.multiplier + place;
   const float* const bias = o.bias + place;
   const float* const inverse = o.inverse_scale + place;
+  const float* const slopes = epilogue.slopes + place;
 
   constexpr bool kNearly = std::is_same_v<Act, expr::Silu> && kHasFused;
   Vec certain = zero();
@@ -90,7 +91,8 @@ void run_row(const Int8ColumnPlan& plan, const Int8Output& o, const WindowRows& 
     if (!known) {
       TENON_UNROLL
       for (int v = 0; v < kVectors; ++v) {
-        if constexpr (!kInSteps) y[v] = mul(activate<Act>(y[v], epilogue), load(inverse + v * kLanes));
+        if constexpr (!kInSteps)
+          y[v] = mul(activate<Act>(y[v], epilogue, slopes + v * kLanes), load(inverse + v * kLanes));
         whole[v] = to_int(y[v]);
       }
     }

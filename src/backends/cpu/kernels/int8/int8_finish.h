@@ -113,10 +113,11 @@ class Finisher {
   }
   TENON_INLINE Vec real(const int32_t* sums, const BlockOfChannels& block, int c, const uint8_t* residual) const {
     Vec x = linear(sums, block, c);
-    if (!residual) return activate<Act>(x, epilogue_);
+    const float* const slopes = epilogue_.slopes + block.at + c;
+    if (!residual) return activate<Act>(x, epilogue_, slopes);
     const Vec r = other(residual, block, c);
-    if (epilogue_.residual == Residual::before) return activate<Act>(add(x, r), epilogue_);
-    return add(activate<Act>(x, epilogue_), r);
+    if (epilogue_.residual == Residual::before) return activate<Act>(add(x, r), epilogue_, slopes);
+    return add(activate<Act>(x, epilogue_, slopes), r);
   }
   TENON_INLINE IVec whole(const int32_t* sums, const BlockOfChannels& block, int c, const uint8_t* residual) const {
     const auto clamp = [&](Vec x) { return min(high_, max(low_, x)); };

@@ -33,6 +33,7 @@ class ByteRows {
       multiplier_[v] = load(o.multiplier + block.at + v * kLanes);
       bias_[v] = load(o.bias + block.at + v * kLanes);
       if (!kInSteps) inverse_[v] = load(o.inverse_scale + block.at + v * kLanes);
+      if (kBySlopes<Act>) slopes_[v] = load(o.epilogue.slopes + block.at + v * kLanes);
       if (kResidual != Residual::none) residual_scale_[v] = load(o.residual_scale + block.at + v * kLanes);
     }
     float low = static_cast<float>(-o.out_zero), high = static_cast<float>(255 - o.out_zero);
@@ -112,7 +113,7 @@ class ByteRows {
         const IVec r = isub(widen_u8(residual + i * kLanes), residual_zero_);
         x[i] = add(x[i], mul(to_float(r), residual_scale_[i]));
       }
-      if constexpr (!kInSteps) x[i] = mul(activate<Act>(x[i], epilogue_), inverse_[i]);
+      if constexpr (!kInSteps) x[i] = mul(activate<Act>(x[i], epilogue_, slopes_[i]), inverse_[i]);
     }
     return words_of(to_int(x[0]), to_int(x[1]));
   }
@@ -179,7 +180,7 @@ class ByteRows {
       if constexpr (kResidual == Residual::after) TENON_EACH y[i] = fused(r[i], inverse_[i % kEach], y[i]);
       if (rounds_alike(y, certain_, n)) return;
     }
-    TENON_EACH x[i] = activate<Act>(x[i], epilogue_);
+    TENON_EACH x[i] = activate<Act>(x[i], epilogue_, slopes_[i % kEach]);
     if constexpr (kResidual == Residual::after) TENON_EACH x[i] = add(x[i], r[i]);
     TENON_EACH x[i] = mul(x[i], inverse_[i % kEach]);
     TENON_EACH n[i] = to_int(x[i]);
@@ -189,7 +190,7 @@ class ByteRows {
   Epilogue epilogue_;
   int channels_;
   IVec residual_zero_, zero_point_;
-  Vec multiplier_[2], bias_[2], inverse_[2], residual_scale_[2];
+  Vec multiplier_[2], bias_[2], inverse_[2], residual_scale_[2], slopes_[2];
   IVec low_, high_;
   Vec certain_;
   float certain_steps_;
@@ -211,6 +212,7 @@ class RealRows {
       const int64_t at = block.at + v * kLanes;
       multiplier_[v] = mul(scale, load(o.multiplier + at));
       bias_[v] = load(o.bias + at);
+      if (kBySlopes<Act>) slopes_[v] = load(o.epilogue.slopes + at);
       before_[v] = o.weight_sums ? imul(zero, iload(o.weight_sums + at)) : izero();
     }
   }
@@ -231,16 +233,16 @@ class RealRows {
  private:
   TENON_INLINE Vec real(const int32_t* sums, int v) const {
     const Vec sum = to_float(isub(iload(sums + v * kLanes), before_[v]));
-    return activate<Act>(add(mul(sum, multiplier_[v]), bias_[v]), epilogue_);
+    return activate<Act>(add(mul(sum, multiplier_[v]), bias_[v]), epilogue_, slopes_[v]);
   }
 
   Epilogue epilogue_;
   int channels_;
-  Vec multiplier_[2], bias_[2];
+  Vec multiplier_[2], bias_[2], slopes_[2];
   IVec before_[2];
 };
 
-constexpr size_t kReadyBytes = 1024;
+constexpr size_t kReadyBytes = 1152;
 
 // What is the same for all places of a block of channels is prepared once, in kReadyBytes on a line of 64; then run()
 // finishes `count` places at a time whose sums are `pitch` apart.

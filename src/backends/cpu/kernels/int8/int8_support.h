@@ -32,7 +32,7 @@ void each_weight(const Int8Conv& conv, int64_t block, const F& f) {
 }
 
 // Whether every output stays within 31 bits before it is brought within a byte: Int8Output::bounded. No activation
-// gives more than four times its input, or one.
+// gives more than four times its input, or one; slopes are looked at.
 inline bool is_bounded(const Int8Conv& conv) {
   constexpr double most = 1 << 28, most_slope = 4;
   const ConvShape& s = conv.shape;
@@ -41,6 +41,7 @@ inline bool is_bounded(const Int8Conv& conv) {
   if (!clips && !(alpha * std::max(1.0, beta) <= most_slope && beta <= most_slope)) return false;
   const int64_t k = group_in(s) * s.kernel_h * s.kernel_w;
   for (int64_t o = 0; o < s.out_c; ++o) {
+    if (conv.epilogue.slopes && !(std::abs(conv.epilogue.slopes[o]) <= most_slope)) return false;
     double sum = 0;
     for (int64_t at = 0; at < k; ++at) sum += std::abs(conv.weights[o * k + at]);
     double high = 255 * sum * std::abs(conv.multiplier[o]) + 1;
@@ -61,6 +62,8 @@ class Int8Lists {
     output_.epilogue = conv.epilogue;
     output_.multiplier = list(conv.multiplier), output_.bias = list(conv.bias);
     output_.residual_scale = list(conv.residual_scale);
+    // Those that no activation reads are the bias.
+    output_.epilogue.slopes = conv.epilogue.slopes ? list(conv.epilogue.slopes) : output_.bias;
     output_.residual_zero = conv.residual_zero, output_.out_zero = conv.out_zero;
     output_.dynamic = conv.dynamic, output_.sums = conv.sums;
     if (conv.zero_last) output_.weight_sums = weight_sums(conv);
@@ -94,7 +97,7 @@ class Int8Lists {
     const bool clips = e.act == expr::Id::Clip;
     e.alpha = clips ? e.alpha * conv.inverse_scale[0] : e.act == expr::Id::Relu ? 0.f : -infinity;
     e.beta = clips ? e.beta * conv.inverse_scale[0] : infinity;
-    e.act = expr::Id::Clip;
+    e.act = expr::Id::Clip, e.slopes = output_.bias;
     if (e.residual == Residual::after) e.residual = Residual::before;
   }
 
