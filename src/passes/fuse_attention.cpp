@@ -125,7 +125,8 @@ class AttentionMatcher {
   static ir::ValueId residual(const ir::Node& node) { return node.inputs.size() > 3 ? node.inputs[3] : ir::no_value; }
   /// A product, or one that a value of its shape, such as the queries in MViT, is added to.
   bool is_last(const ir::Node& node) const {
-    if (node.op != "MatMul" || (node.inputs.size() > 2 && node.inputs[2] != ir::no_value)) return false;
+    if (node.op != "MatMul" || (node.inputs.size() > 2 && node.inputs[2] != ir::no_value) || node.has("slopes"))
+      return false;
     const ir::ValueId other = residual(node);
     return other == ir::no_value || (!node.has("activation") && same_shape(graph_, other, node.outputs[0]));
   }

@@ -43,11 +43,36 @@ bool only_activates(const ir::Graph& graph, const ir::Node& node) {
   return takes && graph.value(node.outputs[0]).dtype == DType::f32 && !node.has("activation") && !node.has("residual");
 }
 
+/// The slopes of a PRelu, where it has one for each channel that the anchor makes.
+std::optional<std::vector<float>> slopes_of(const ir::Graph& graph, const ir::Node& anchor, const ir::Node& next) {
+  const auto formula = ops::formula_of(next, [](size_t) { return std::nullopt; });
+  if (!ops::has_trait(anchor.op, ops::Trait::product) || next.inputs.size() != 2 || !formula ||
+      formula->id != expr::Id::PRelu)
+    return std::nullopt;
+  const Tensor* slopes = graph.constant(next.inputs[1]);
+  const ir::Shape* shape = shape_of(graph, anchor.outputs[0]);
+  if (!slopes || slopes->dtype() != DType::f32 || !shape || shape->empty()) return std::nullopt;
+  const bool windows = anchor.op == "ConvTranspose" || ops::has_trait(anchor.op, ops::Trait::convolution);
+  const bool first = windows && anchor.text("layout", "") != "NHWC";
+  if (first && shape->size() < 2) return std::nullopt;
+  const size_t behind = first ? shape->size() - 2 : 0;  // axes behind the channels
+  if (!((*shape)[shape->size() - 1 - behind] == ir::Dim(slopes->elements()))) return std::nullopt;
+  const Dims& dims = slopes->dims();
+  if (dims.rank() <= behind || dims[dims.rank() - 1 - behind] != slopes->elements()) return std::nullopt;
+  const std::span<const float> values = slopes->values<float>();
+  return std::vector<float>(values.begin(), values.end());
+}
+
 bool take_activation(ir::Graph& graph, ir::NodeId id, ir::NodeId user) {
   const ir::Node next = graph.node(user);
   ir::Node& anchor = graph.node(id);
   if (anchor.has("activation") || anchor.text("residual", "") == "after" || next.inputs[0] != anchor.outputs[0])
     return false;
+  if (auto slopes = slopes_of(graph, anchor, next)) {
+    anchor.attributes["activation"] = ops::expression(expr::Id::PRelu).word;
+    anchor.attributes["slopes"] = std::move(*slopes);
+    return true;
+  }
   const auto activation = activation_of(graph, next);
   if (!activation) return false;
   const ops::Expression& what = ops::expression(activation->id);

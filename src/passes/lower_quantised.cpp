@@ -321,6 +321,7 @@ bool lower_product(ir::Graph& graph, ir::NodeId id, DType byte) {
   graph.value(pixels).dtype = byte;
   ir::Attributes attributes{{"layout", std::string("NHWC")}};
   if (node.has("activation")) attributes["activation"] = node.text("activation", "");
+  if (node.has("slopes")) attributes["slopes"] = node.reals("slopes");
   if (!gemm)
     for (const char* bound : {"alpha", "beta"})
       if (node.has(bound)) attributes[bound] = node.real(bound, 0);

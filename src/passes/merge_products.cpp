@@ -185,7 +185,7 @@ bool merge_gate(ir::Graph& graph, ir::NodeId id) {
       continue;
     }
     factors += " %" + std::to_string(2 + lines.size());
-    if (what.parameters.count > 0) return false;
+    if (what.parameters.count > 0 || what.operands != 1) return false;
     lines.push_back(what.word + " %" + std::to_string(side));
   }
   lines.push_back("mul" + factors);

@@ -93,7 +93,7 @@ class Region {
       return input == ir::no_value || graph_.value(input).is_constant() || is_matrices(input);
     };
     if (is_elementwise(node)) return std::all_of(node.inputs.begin(), node.inputs.end(), is_operand);
-    if (node.op != "MatMul" || graph_.value(node.inputs[0]).dtype != DType::f32) return false;
+    if (node.op != "MatMul" || node.has("slopes") || graph_.value(node.inputs[0]).dtype != DType::f32) return false;
     const Tensor* weights = graph_.constant(node.inputs[1]);
     if (!weights || weights->dtype() != DType::f32 || weights->dims().rank() != 2 || !is_matrices(node.inputs[0]))
       return false;

@@ -95,6 +95,8 @@ bool project_recurrent(ir::Graph& graph);
 bool unfold_gathers(ir::Graph& graph);
 /// Gather of one constant index as Slice and Reshape.
 bool slice_gathers(ir::Graph& graph);
+/// Activations with slopes that convolutions and products take along as PRelu nodes behind them.
+bool split_slopes(ir::Graph& graph);
 /// Transposed convolutions, channels last, as convolutions with a channel for each place between two pixels.
 bool subpixel_deconvolution(ir::Graph& graph);
 /// Makes internal BoundedNms nodes, whose results have sizes that are known before.

@@ -109,6 +109,8 @@ const std::vector<Pass>& lowering() {
 
 const std::vector<Pass>& for_gpu() {
   static const std::vector<Pass> list = {
+      {"split_slopes", "computes activations with a slope for each channel behind convolutions and products",
+       split_slopes},
       {"int16_to_f32", "computes integer convolutions whose weights are no bytes on floats", int16_to_f32},
       {"bound_nms", "gives NMS of boxes as many rows as it may make", bound_nms},
       {"project_recurrent", "computes what the inputs give to the gates of all steps in one matrix multiplication",
@@ -126,6 +128,7 @@ const std::vector<Pass>& for_gpu() {
        subpixel_deconvolution},
       {"mix_rows", "multiplies constants from the left where rows are mixed, instead of transposing", mix_rows},
       {"fuse_mixed", "joins the sums that this left behind matrix multiplications", fuse_epilogue},
+      {"split_mixed_slopes", "takes apart again what no kernel has", split_slopes},
   };
   return list;
 }

@@ -80,7 +80,7 @@ bool split(ir::Graph& graph, ir::NodeId id) {
   const std::string name = graph.value(node.outputs[0]).name, weights_name = graph.value(node.inputs[1]).name;
   const Tensor weights = *graph.constant(node.inputs[1]);
   ir::Attributes linear = node.attributes;
-  for (const char* ending : {"activation", "alpha", "beta", "residual"}) linear.erase(ending);
+  for (const char* ending : {"activation", "alpha", "beta", "residual", "slopes"}) linear.erase(ending);
   ir::ValueId sum = ir::no_value;
   for (const Part& part : moved) {
     std::vector<ir::ValueId> inputs{part.resizing->from, graph.add_constant(weights_name, columns(weights, {part}))};

@@ -113,6 +113,7 @@ bool lower_weight_only_at(ir::Graph& graph, ir::NodeId id) {
   ir::Attributes attributes{{"k", k}, {"block", block}, {"bits", bits}};
   for (const char* word : {"activation", "residual"})
     if (node.has(word)) attributes[word] = node.text(word, "");
+  if (node.has("slopes")) attributes["slopes"] = node.reals("slopes");
   if (node.op == "MatMul")
     for (const char* parameter : {"alpha", "beta"})
       if (node.has(parameter)) attributes[parameter] = node.real(parameter, 0);
