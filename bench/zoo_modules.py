@@ -181,6 +181,51 @@ class SuperResolution(nn.Module):
         return y + F.interpolate(x, scale_factor=self.scale, mode='bilinear', align_corners=False)
 
 
+class CompactSuperResolution(nn.Module):
+    """Plain convolutions, each with a PReLU, as SRVGG."""
+
+    def __init__(self, width=64, depth=16, scale=4):
+        super().__init__()
+        layers = [nn.Conv2d(3, width, 3, padding=1), nn.PReLU(width)]
+        for _ in range(depth):
+            layers += [nn.Conv2d(width, width, 3, padding=1), nn.PReLU(width)]
+        self.body = nn.Sequential(*layers, nn.Conv2d(width, 3 * scale * scale, 3, padding=1))
+        self.scale = scale
+
+    def forward(self, x):
+        return F.pixel_shuffle(self.body(x), self.scale) + F.interpolate(x, scale_factor=self.scale, mode='nearest')
+
+
+class FaceBlock(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.body = nn.Sequential(nn.BatchNorm2d(inputs), nn.Conv2d(inputs, outputs, 3, 1, 1, bias=False),
+                                  nn.BatchNorm2d(outputs), nn.PReLU(outputs),
+                                  nn.Conv2d(outputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs))
+        self.short = nn.Identity()
+        if stride != 1:
+            self.short = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        return self.body(x) + self.short(x)
+
+
+class FaceResNet(nn.Module):
+    """The residual network of ArcFace: normalised first, with PReLU."""
+
+    def __init__(self, widths=(64, 128, 256, 512), blocks=2, size=112, features=512):
+        super().__init__()
+        layers = [nn.Conv2d(3, widths[0], 3, 1, 1, bias=False), nn.BatchNorm2d(widths[0]), nn.PReLU(widths[0])]
+        for inputs, outputs in zip((widths[0], *widths), widths):
+            layers.append(FaceBlock(inputs, outputs, 2))
+            layers += [FaceBlock(outputs, outputs, 1) for _ in range(blocks - 1)]
+        self.body = nn.Sequential(*layers, nn.BatchNorm2d(widths[-1]), nn.Flatten())
+        self.last = nn.Sequential(nn.Linear(widths[-1] * (size // 16) ** 2, features), nn.BatchNorm1d(features))
+
+    def forward(self, x):
+        return self.last(self.body(x))
+
+
 class Recurrent(nn.Module):
     def __init__(self, layer):
         super().__init__()

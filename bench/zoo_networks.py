@@ -148,6 +148,8 @@ transformer('segmentation', 'segformer_b0', 'SegformerForSemanticSegmentation', 
 small('enhancement', 'curve_enhancer', own.CurveEnhancer, lambda batch: image(batch, 240, 320))
 small('enhancement', 'unet_enhancer', own.UnetEnhancer, lambda batch: image(batch, 240, 320))
 small('enhancement', 'super_resolution', own.SuperResolution, lambda batch: image(batch, 160, 160))
+small('enhancement', 'compact_super_resolution', own.CompactSuperResolution, lambda batch: image(batch, 64))
+small('residual', 'face_resnet', own.FaceResNet, lambda batch: image(batch, 112))
 small('segmentation', 'segnet', own.SegNet, lambda batch: image(batch, 64))
 for kind, norm in (('batch', torch.nn.BatchNorm3d), ('group', lambda width: torch.nn.GroupNorm(4, width)),
                    ('instance', lambda width: torch.nn.InstanceNorm3d(width, affine=True))):
