@@ -340,7 +340,7 @@ Measure measure_of(OutputKind kind) {
     case OutputKind::sequence: return {1, 0.5, 0.5, 0};
     case OutputKind::labels: return {1.5, 0.75, 4, 0.05};
     case OutputKind::tokens: return {1, 1, 1, 0};
-    case OutputKind::embedding: return {1, 0.1, 1, 0};
+    case OutputKind::embedding: return {1.5, 0.1, 1, 0};
     case OutputKind::points: return {1, 0.5, 1, 0};
     case OutputKind::decisions: return {1.5, 0.75, 12, 0};
     case OutputKind::amounts:

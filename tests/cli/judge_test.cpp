@@ -144,6 +144,19 @@ TEST(judge, is_asked_without_a_wish_where_there_is_data_and_time) {
   EXPECT_EQ(test::run_tenon(one.folder, words).out.find("below fp32"), std::string::npos);
 }
 
+TEST(judge, lets_an_embedding_change_half_as_much_again_as_jpeg_changes_it) {
+  const Case one(test::model(test::input("x", {-1, 3, 8, 8}) + test::random_weights("w1", {64, 3, 3, 3}, 1) +
+                             test::node("stem", "Conv", {"x", "w1"}, {"a"}) +
+                             test::node("mean", "GlobalAveragePool", {"a"}, {"m"}) +
+                             test::node("flat", "Flatten", {"m"}, {"f"}) +
+                             test::node("end", "LpNormalization", {"f"}, {"y"}) + test::output("y")));
+  const test::Outcome outcome = test::run_tenon(
+      one.folder, {"build", "m.onnx", "-o", "x.tenon", "-q", "--data", "all", "--data", "all", "--precision", "int8",
+                   "--budget", "200ms", "--timing-cache", "-", "--preprocess", "resize=8x8,scale=1/255"});
+  EXPECT_NE(outcome.out.find("cosine with fp32's embedding on 16 samples"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("; INT8 may change 1.5 times that"), std::string::npos) << outcome.out;
+}
+
 /// The words of a build of a filter whose input has no sizes behind its colours.
 std::vector<std::string> of_free_sizes(const std::string& data) {
   return {"build", "free.onnx",   "-o", "x.tenon",        "-q", "--precision", "int8", "--budget",
