@@ -74,6 +74,12 @@ bool order_channels_at(ir::Graph& graph, ir::NodeId id) {
   for (size_t at = 1; at < conv.inputs.size(); ++at)
     graph.set_input(
         id, at, graph.add_constant(graph.value(conv.inputs[at]).name, picked(*graph.constant(conv.inputs[at]), from)));
+  if (conv.has("slopes")) {
+    const std::vector<float> given = conv.reals("slopes");
+    std::vector<float> slopes;
+    for (const int64_t at : from) slopes.push_back(given[static_cast<size_t>(at)]);
+    graph.node(id).attributes["slopes"] = slopes;
+  }
   const std::string name = graph.value(graph.node(shuffle->split).outputs[0]).name;
   graph.set_input(shuffle->split, 1, constant(graph, name + ".ordered", *target));
   graph.value(graph.node(shuffle->split).outputs[0]).shape = shape;

@@ -10,7 +10,7 @@ namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
 
 // In the place of an activation: outputs that are in_steps, without a zero point, whose clip is that of a byte.
-struct PlainSteps {};
+struct PlainSteps : expr::Identity {};
 
 TENON_INLINE bool are_plain_steps(const Int8Output& o) {
   return o.in_steps && o.out_zero == 0 && o.epilogue.alpha <= 0 && o.epilogue.beta >= 255;
