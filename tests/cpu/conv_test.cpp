@@ -78,6 +78,11 @@ struct Data {
   std::vector<float> in, weights, bias, residual;
 };
 
+int64_t place_of(const ConvShape& s, int64_t channel) {
+  const int64_t of_slice = s.in_c / s.slices;
+  return channel / of_slice * s.in_slice + channel % of_slice;
+}
+
 // The buffers end with the last used float, so that a sanitizer sees any read behind it.
 Data make_data(const Case& c) {
   const ConvShape& s = c.shape;
@@ -89,7 +94,8 @@ Data make_data(const Case& c) {
     return v;
   };
   Data d;
-  const int64_t nhwc = (s.batch - 1) * s.in_image + (s.in_h - 1) * s.in_row + (s.in_w - 1) * s.in_pixel + s.in_c;
+  const int64_t nhwc =
+      (s.batch - 1) * s.in_image + (s.in_h - 1) * s.in_row + (s.in_w - 1) * s.in_pixel + place_of(s, s.in_c - 1) + 1;
   d.in = fill(s.in_nchw ? s.batch * s.in_c * s.in_h * s.in_w : nhwc);
   d.weights = fill(s.out_c * (s.in_c / s.groups) * s.kernel_h * s.kernel_w);
   const float scale = 2 / std::sqrt(static_cast<float>(d.weights.size() / s.out_c));
@@ -121,7 +127,7 @@ std::vector<double> reference(const Case& c, const Data& d) {
                 if (y < 0 || y >= s.in_h || x < 0 || x >= s.in_w) continue;
                 const int64_t channel = n / go * gi + i;
                 const float v = s.in_nchw ? d.in[((b * s.in_c + channel) * s.in_h + y) * s.in_w + x]
-                                          : d.in[b * s.in_image + y * s.in_row + x * s.in_pixel + channel];
+                                          : d.in[b * s.in_image + y * s.in_row + x * s.in_pixel + place_of(s, channel)];
                 sum += double{v} * d.weights[((n * gi + i) * s.kernel_h + ky) * s.kernel_w + kx];
               }
           const double r = d.residual[b * s.res_image + oy * s.res_row + ox * s.res_pixel + n];
@@ -178,6 +184,10 @@ double limit_of(const std::string& tactic) {
   return tactic.starts_with("winograd4") ? 1e-4 : 2e-5;
 }
 
+bool takes_slices(const std::string& tactic) {
+  return tactic == "direct" || tactic == "winograd4" || tactic == "winograd2";
+}
+
 int check(const Case& c) {
   const Data d = make_data(c);
   const std::vector<double> expected = reference(c, d);
@@ -194,7 +204,7 @@ int check(const Case& c) {
   for (Isa isa : {Isa::portable, Isa::fused, Isa::avx2, Isa::avx512, Isa::amx}) {
     if (isa > std::max(detect_isa(), Isa::fused)) continue;
     for (const ConvTactic& tactic : conv_tactics(isa)) {
-      if (tactic.refuses(c.shape, c.epilogue)) continue;
+      if (tactic.refuses(c.shape, c.epilogue) || (c.shape.slices > 1 && !takes_slices(tactic.name))) continue;
       ++ran;
       const std::vector<float> one = run_kernel(tactic, c, d, 1);
       // Wider vectors give the same bits; without fused steps there are other roundings.
@@ -246,6 +256,24 @@ TEST(Conv, Kernel3x3AsWinogradSeesIt) {
           check(make_case(1, h, w, in_c, out_c, 3, 3, 1, {1, 1, 1, 1}));
           check(make_case(2, h, w, in_c, out_c, 3, 3, 1, {0, 2, 1, 0}, 1, 1, 3, 5));
         }
+}
+
+// Of frames, `step` of which lie between two that a window sees.
+Case frames_case(Case c, int64_t count, int64_t step) {
+  ConvShape& s = c.shape;
+  s.slices = count, s.in_slice = step * s.in_image, s.in_c *= count;
+  return c;
+}
+
+TEST(Conv, ChannelsInSlices) {
+  const Padding all{1, 1, 1, 1};
+  for (int64_t step : {1, 2})
+    for (int in_c : {3, 12, 40})
+      EXPECT_GT(check(frames_case(make_case(step * 9, 9, 14, in_c, 36, 3, 3, 1, all, 1, 1, 2, 3), 3, step)), 5);
+  for (int out_c : {5, 16}) EXPECT_GT(check(frames_case(make_case(1, 9, 14, 8, out_c, 3, 3, 1, all), 3, 1)), 5);
+  EXPECT_GT(check(frames_case(make_case(11, 15, 30, 72, 48, 3, 3, 1, {1, 0, 0, 1}), 2, 1)), 5);
+  EXPECT_GT(check(frames_case(make_case(4, 9, 7, 10, 20, 5, 3, 2, {2, 1, 2, 1}), 3, 1)), 1);
+  EXPECT_GT(check(frames_case(make_case(4, 9, 7, 16, 20, 1, 1, 1, {}), 3, 1)), 1);
 }
 
 TEST(Conv, ManyTileBlocksPerWorker) {
@@ -361,40 +389,6 @@ TEST(Conv, EveryEpilogueOfEveryTactic) {
       stem.epilogue = e;
       check(stem);
     }
-}
-
-TEST(Gemm, AllTransposesAgainstDouble) {
-  std::mt19937 random(3);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
-    if (isa > detect_isa()) continue;
-    for (int64_t m : {1, 6, 19})
-      for (int64_t n : {1, 16, 45})
-        for (int64_t k : {1, 31, 64})
-          for (int form = 0; form < 8; ++form) {
-            const bool ta = form & 1, tb = form & 2, with_bias = form & 4;
-            const GemmShape g{m, n, k, (ta ? m : k) + 2, (tb ? k : n) + 1, n + 3, ta, tb};
-            std::vector<float> a((ta ? k : m) * g.lda), b((tb ? n : k) * g.ldb), c(m * g.ldc, kCanary), bias(n);
-            for (auto* v : {&a, &b, &bias})
-              for (float& x : *v) x = uniform(random);
-            std::unique_ptr<float, decltype(&std::free)> workspace(
-                static_cast<float*>(std::aligned_alloc(64, (gemm_workspace_floats(isa, g) + 16) / 16 * 64)),
-                &std::free);
-            gemm(isa, g, a.data(), b.data(), c.data(), with_bias ? bias.data() : nullptr, workspace.get());
-            for (int64_t i = 0; i < m; ++i) {
-              for (int64_t j = 0; j < g.ldc; ++j) {
-                if (j >= n) {
-                  ASSERT_EQ(c[i * g.ldc + j], kCanary);
-                  continue;
-                }
-                double sum = with_bias ? bias[j] : 0;
-                for (int64_t q = 0; q < k; ++q)
-                  sum += double{ta ? a[q * g.lda + i] : a[i * g.lda + q]} * (tb ? b[j * g.ldb + q] : b[q * g.ldb + j]);
-                ASSERT_NEAR(c[i * g.ldc + j], sum, 2e-5) << m << " " << n << " " << k << " form " << form;
-              }
-            }
-          }
-  }
 }
 
 }  // namespace

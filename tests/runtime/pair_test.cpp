@@ -121,3 +121,29 @@ TEST(AddNorm, IsFoundWhereRowsOfASumAreNormalised) {
   EXPECT_EQ(ops_of("%x : f32[2,5,8] = Add(%a, %r)\n", norm), "Add RMSNormalization Mul ");
   EXPECT_EQ(ops_of(add, "%y : f32[2,5,8] = LayerNormalization(%x, %r) {axis=1}\n"), "Add LayerNormalization Mul ");
 }
+
+TEST(FramesConv, IsFoundWhereFramesAreCopiedBesideEachOtherForIt) {
+  const auto ops_of = [](const std::string& second, const std::string& volume = "%x", const std::string& more = "") {
+    ir::Graph graph = ir::parse(
+        "graph \"g\"\ninput %x : f32[2,6,7,9,8]\ninput %y : f32[2,6,7,9,8]\nconst %axis : i64[1] = {1}\n"
+        "const %zero : i64[1] = {0}\nconst %one : i64[1] = {1}\nconst %four : i64[1] = {4}\n"
+        "const %five : i64[1] = {5}\nconst %sizes : i64[4] = {-1, 7, 9, 16}\nconst %w : f32[4,16,3,3] = @0\n"
+        "%a : f32[2,4,7,9,8] = Slice(%x, %zero, %four, %axis, %one)\n"
+        "%b : f32[2,4,7,9,8] = Slice(" +
+            volume + ", %" + second +
+            ", %five, %axis, %one)\n"
+            "%c : f32[2,4,7,9,16] = Concat(%a, %b) {axis=4}\n%d : f32[8,7,9,16] = Reshape(%c, %sizes)\n"
+            "%z : f32[8,7,9,4] = Conv(%d, %w) {layout=\"NHWC\", pads=[1, 1, 1, 1]}\n" +
+            more + "output %z as \"z\"\n",
+        {random_tensor({4, 16, 3, 3}, 1)});
+    ops::infer(graph);
+    graph = passes::with_groups(graph, passes::groups_of(graph, backends::host().groups()));
+    std::string ops;
+    for (const ir::Node& node : graph.nodes) ops += node.op + " ";
+    return ops;
+  };
+  EXPECT_EQ(ops_of("one"), "tenon:FramesConv ");
+  EXPECT_EQ(ops_of("one", "%y"), "Slice Slice Concat Reshape Conv ");
+  EXPECT_EQ(ops_of("one", "%x", "output %b as \"b\"\n"), "Slice Slice Concat Reshape Conv ");
+  EXPECT_EQ(ops_of("one", "%x", "output %c as \"c\"\n"), "Slice Slice Concat Reshape Conv ");
+}

@@ -115,6 +115,15 @@ const ConvTactic* conv_tactic_named(const Problem& problem, const char* name) {
   return nullptr;
 }
 
+GivenWeights given_weights(const Tensor& weights) {
+  if (weights.dtype() == DType::f32) return {weights.data(), nullptr};
+  if (weights.dtype() == DType::f16)
+    return {weights.data(),
+            [](const void* bits, int64_t at) { return ops::f16_value(static_cast<const uint16_t*>(bits)[at]); }};
+  return {weights.data(),
+          [](const void* bits, int64_t at) { return ops::bf16_value(static_cast<const uint16_t*>(bits)[at]); }};
+}
+
 bool packs_alike(const ConvTactic& tactic, const ConvShape& a, const ConvShape& b) {
   return a.in_c == b.in_c && a.out_c == b.out_c && a.kernel_h == b.kernel_h && a.kernel_w == b.kernel_w &&
          a.groups == b.groups && (!tactic.form || tactic.form(a) == tactic.form(b));
@@ -131,13 +140,6 @@ Tensor weights_of(const Problem& problem, bool bf16) {
   Tensor rounded(DType::f32, given.dims());
   ops::round_weights(given, DType::bf16, rounded);
   return rounded;
-}
-
-/// Reads a number of 16 bits.
-float (*value_of(DType type))(const void*, int64_t) {
-  if (type == DType::f16)
-    return [](const void* bits, int64_t at) { return ops::f16_value(static_cast<const uint16_t*>(bits)[at]); };
-  return [](const void* bits, int64_t at) { return ops::bf16_value(static_cast<const uint16_t*>(bits)[at]); };
 }
 
 class ConvStep : public backends::Step {
@@ -160,8 +162,7 @@ class ConvStep : public backends::Step {
     const float* bias =
         problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
     auto kernel = tactic.make(shape, node.epilogue, floats_of(*fixed_->packed), bias, problem.threads);
-    const Tensor& weights = fixed_->weights;
-    kernel->refer_to({weights.data(), weights.dtype() == DType::f32 ? nullptr : value_of(weights.dtype())});
+    kernel->refer_to(given_weights(fixed_->weights));
     kernel_ = std::move(kernel);
   }
   ConvStep(std::shared_ptr<const Fixed> fixed, const ConvShape& shape, std::unique_ptr<const ConvKernel> kernel)

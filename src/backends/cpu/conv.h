@@ -31,6 +31,8 @@ backends::Reason conv_shape_of(const ConvNode& node, const ConvOperands& operand
 backends::Reason conv_shape_of(const backends::Problem& problem, ConvShape& shape);
 /// The tactic of that name for the problem's instruction set (isa_for); nullptr when there is none.
 const ConvTactic* conv_tactic_named(const backends::Problem& problem, const char* name);
+/// Constant weights for ConvKernel::refer_to; the tensor outlives what is given.
+GivenWeights given_weights(const Tensor& weights);
 /// Whether a tactic packs weights for both alike.
 bool packs_alike(const ConvTactic& tactic, const ConvShape& a, const ConvShape& b);
 

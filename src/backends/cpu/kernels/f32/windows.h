@@ -11,6 +11,7 @@ struct WindowPlan {
   ConvShape shape;
   bool rows;
   int chunk, chunks;  // channels per unit and units per tap, when not `rows`
+  int64_t chunk_pitch;  // from one unit of a tap to the next
   int units, units_per_block, k_blocks;
   int64_t k;  // elements summed per output
   const void* zeros;  // at least one unit of the value of padding: the source of taps outside the image

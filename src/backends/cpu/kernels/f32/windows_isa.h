@@ -132,11 +132,10 @@ SegmentOf<T, kPixels>* tap_segments(const WindowPlan& plan, const T* in, const i
       }
       for (int q = 0; q < plan.chunks; ++q, ++unit) {
         if (unit % plan.units_per_block == 0) ranges[unit / plan.units_per_block] = out, skip = 0;
-        const int64_t begin = int64_t{q} * plan.chunk;
-        out->length = smaller(plan.chunk, c - begin);
+        out->length = smaller(plan.chunk, c - int64_t{q} * plan.chunk);
         out->skip = skip;
         for (int i = 0; i < pixels; ++i)
-          out->source[i] = source[i] ? source[i] + begin : static_cast<const T*>(plan.zeros);
+          out->source[i] = source[i] ? source[i] + q * plan.chunk_pitch : static_cast<const T*>(plan.zeros);
         skip = any ? 0 : skip + out->length;
         out += any;
       }
@@ -172,7 +171,7 @@ void fill_tables(const WindowPlan& plan, const TablesOf<T, kPixels>& tables, con
       for (int q = 0; q < plan.chunks; ++q) {
         segment[q].length = smaller(plan.chunk, s.in_c / s.groups - int64_t{q} * plan.chunk);
         segment[q].skip = 0;
-        for (int i = 0; i < pixels; ++i) segment[q].source[i] = in + (pixel + i) * s.in_pixel + q * plan.chunk;
+        for (int i = 0; i < pixels; ++i) segment[q].source[i] = in + (pixel + i) * s.in_pixel + q * plan.chunk_pitch;
       }
       for (int b = 0; b < plan.k_blocks; ++b) ranges[b] = segment + b * plan.units_per_block;
       segment += plan.chunks;

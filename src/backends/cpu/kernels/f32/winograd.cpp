@@ -37,11 +37,26 @@ constexpr double kG4[6][3] = {{1. / 4, 0, 0},
                               {0, 0, 1}};
 constexpr double kG2[4][3] = {{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}};
 
-/// Of all channels whole vectors; groups lie side by side as they are.
-int64_t depth_of(const ConvShape& s, int lanes) { return s.groups == 1 ? align_up(s.in_c, lanes) : s.in_c / s.groups; }
+/// Steps of K that a group multiplies of each slice: fours, as groups have them.
+int64_t depth_of(const ConvShape& s) { return s.groups == 1 ? align_up(s.in_c / s.slices, 4) : s.in_c / s.groups; }
 
 /// How weights are packed: transformed for all points, or as the nine taps that the direct kernel packs, too.
 enum class Form : uint8_t { points, taps };
+
+/// How many places of how many images are multiplied together where channels lie in slices; returns the tiles that are
+/// transformed for them.
+int64_t plan_slices(WinogradPlan& plan, int64_t target, int threads) {
+  constexpr int64_t least_images = 8;
+  const ConvShape& s = plan.shape;
+  const int64_t places = plan.tiles_h * plan.tiles_w;
+  plan.slice_images = s.in_slice / s.in_image;
+  const int64_t beyond = (s.slices - 1) * plan.slice_images;
+  plan.block_images = std::min(s.batch, std::max(least_images, 2 * beyond));
+  const int64_t share = ceil_div(places * ceil_div(s.batch, plan.block_images), threads);
+  plan.block_places = std::min({places, share, std::max<int64_t>(1, target / (plan.block_images + beyond))});
+  plan.block_tiles = plan.block_images * plan.block_places;
+  return (plan.block_images + beyond) * plan.block_places;
+}
 
 void plan_blocks(WinogradPlan& plan, const WinogradOps& ops, Form form, int threads) {
   const ConvShape& s = plan.shape;
@@ -49,20 +64,19 @@ void plan_blocks(WinogradPlan& plan, const WinogradOps& ops, Form form, int thre
   plan.tiles_h = ceil_div(s.out_h, plan.m);
   plan.tiles_w = ceil_div(s.out_w, plan.m);
   plan.tiles = s.batch * plan.tiles_h * plan.tiles_w;
-  plan.channels = align_up(s.in_c, ops.lanes);
+  plan.channels = align_up(s.in_c / s.slices, ops.lanes);
   plan.group_in = s.in_c / s.groups, plan.group_out = s.out_c / s.groups;
-  plan.depth = form == Form::taps ? plan.group_in : depth_of(s, ops.lanes);
+  plan.depth = form == Form::taps ? plan.group_in : depth_of(s);
   plan.group_blocks = ceil_div(plan.group_out, ops.block), plan.blocks = plan.group_blocks * s.groups;
-  plan.by_channels = form == Form::taps ? true : plan.blocks >= threads && s.out_c > s.batch * s.out_h * s.out_w;
+  plan.by_channels =
+      form == Form::taps || (s.slices == 1 && plan.blocks >= threads && s.out_c > s.batch * s.out_h * s.out_w);
   const int64_t mine = plan.by_channels ? plan.tiles : ceil_div(plan.tiles, threads);
-  if (plan.by_channels) {
-    plan.block_tiles = plan.tiles;
-  } else {
-    const int64_t target = std::max<int64_t>(2, kTransformedBytes / (points * 4 * plan.channels * ops.tile_pixels));
-    plan.block_tiles = std::min(mine, target * ops.tile_pixels);
-  }
+  const int64_t target =
+      std::max<int64_t>(2, kTransformedBytes / (points * 4 * plan.channels * ops.tile_pixels)) * ops.tile_pixels;
+  plan.block_tiles = plan.by_channels ? plan.tiles : std::min(mine, target);
+  const int64_t transformed = s.slices > 1 ? plan_slices(plan, target, threads) : plan.block_tiles;
   // 16 floats keep the points from meeting in one cache set.
-  plan.v_point = plan.block_tiles * plan.channels + 16;
+  plan.v_point = transformed * plan.channels + 16;
   plan.m_point = plan.block_tiles * ops.block + 16;
   plan.v_floats = set_apart(points * plan.v_point * 4) / 4;
   plan.m_floats = set_apart(points * plan.m_point * 4) / 4;
@@ -131,6 +145,8 @@ Reason refuses(const ConvShape& s, const Epilogue&) {
   // Four steps of depth are one, and a group has blocks of its own.
   if (s.groups != 1 && (s.in_c / s.groups % 4 != 0 || s.out_c / s.groups * 2 < ops_of(kIsa).block))
     return {Reason::group, "half a block of channels or more, in fours"};
+  if (s.slices > 1 && (s.groups != 1 || s.in_image == 0 || s.in_slice % s.in_image != 0))
+    return {Reason::strides, "1 over frames"};
   if (kForm == Form::taps)
     if (const Reason reason = refuses_taps<kIsa, kM>(s)) return reason;
   if (kM == 2) return {};
@@ -142,7 +158,7 @@ Reason refuses(const ConvShape& s, const Epilogue&) {
 template <Isa kIsa, int kM>
 size_t packed_floats(const ConvShape& s) {
   const WinogradOps& ops = ops_of(kIsa);
-  return (kM + 2) * (kM + 2) * depth_of(s, ops.lanes) * align_up(s.out_c / s.groups, ops.block) * s.groups;
+  return (kM + 2) * (kM + 2) * s.slices * depth_of(s) * align_up(s.out_c / s.groups, ops.block) * s.groups;
 }
 
 // G g G^T in double, rounded once.
@@ -154,7 +170,8 @@ void pack(const ConvShape& s, const float* weights, float* packed) {
     else return kG2;
   }();
   const WinogradOps& ops = ops_of(kIsa);
-  const int64_t depth = depth_of(s, ops.lanes), block = ops.block, in = s.in_c / s.groups, out = s.out_c / s.groups;
+  const int64_t depth = s.slices * depth_of(s), block = ops.block, in = s.in_c / s.groups, out = s.out_c / s.groups,
+                of_slice = in / s.slices;
   std::fill_n(packed, packed_floats<kIsa, kM>(s), 0.f);
   for (int64_t n = 0; n < s.out_c; ++n) {
     const int64_t place = n / out * align_up(out, block) + n % out;  // among the channels of whole blocks
@@ -164,7 +181,8 @@ void pack(const ConvShape& s, const float* weights, float* packed) {
       for (int a = 0; a < t; ++a) {
         for (int x = 0; x < 3; ++x) half[a][x] = g[a][0] * w[x] + g[a][1] * w[3 + x] + g[a][2] * w[6 + x];
       }
-      float* to = packed + ((place / block * t * t) * depth + c) * block + place % block;
+      const int64_t step = c / of_slice * depth_of(s) + c % of_slice;
+      float* to = packed + ((place / block * t * t) * depth + step) * block + place % block;
       for (int p = 0; p < t * t; ++p, to += depth * block) {
         const double* h = half[p / t];
         const double* q = g[p % t];
@@ -187,8 +205,12 @@ ConvTactic tactic() {
     return {kM == 4 ? "winograd4_taps" : "winograd2_taps", refuses<kIsa, kM, kForm>, direct.packed_floats, direct.pack,
             make<kIsa, kM, kForm>};
   } else {
-    return {kM == 4 ? "winograd4" : "winograd2", refuses<kIsa, kM, kForm>, packed_floats<kIsa, kM>, pack<kIsa, kM>,
-            make<kIsa, kM, kForm>};
+    return {kM == 4 ? "winograd4" : "winograd2",
+            refuses<kIsa, kM, kForm>,
+            packed_floats<kIsa, kM>,
+            pack<kIsa, kM>,
+            make<kIsa, kM, kForm>,
+            [](const ConvShape& s) { return s.slices; }};
   }
 }
 

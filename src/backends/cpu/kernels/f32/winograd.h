@@ -16,12 +16,15 @@ struct WinogradPlan {
   GivenWeights weights;             // none: data is null
   const float* zeros;               // in_c zeros
   int64_t tiles_h, tiles_w, tiles;  // per image, per image, all images
-  int64_t channels;                 // in_c padded to whole vectors
+  int64_t channels;                 // of a slice, padded to whole vectors
   int64_t group_in, group_out;      // channels of a group
-  int64_t depth;                    // what a group multiplies: all of them, padded, or those of a group
+  int64_t depth;                    // what a group multiplies of a slice: all channels, padded, or those of a group
   int64_t group_blocks, blocks;     // of a group, of all
   bool by_channels;     // workers share all transformed tiles and split output channels; otherwise they split tiles
-  int64_t block_tiles;  // tiles transformed and multiplied together
+  int64_t block_tiles;  // tiles multiplied together
+  // Where input channels lie in slices, slice k of an image is the first one of the image k * slice_images behind it,
+  // and is transformed once for all: blocks are so many places of so many images.
+  int64_t slice_images, block_images, block_places;
   int64_t v_point, m_point;    // floats from point to point of transformed inputs and of products
   int64_t v_floats, m_floats;  // one buffer of each
   int64_t u_floats;            // of the panels of a row of points that a worker transforms; none: all are packed

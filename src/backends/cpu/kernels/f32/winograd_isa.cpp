@@ -91,15 +91,23 @@ TENON_INLINE void transform_input(const Load& at, float* v, int64_t v_point) {
   }
 }
 
+// A tile of an image, and its place there.
+struct Tile {
+  int64_t image, place;
+};
+TENON_INLINE Tile tile_at(const WinogradPlan& plan, int64_t tile) {
+  const int64_t image = tile / (plan.tiles_h * plan.tiles_w);
+  return {image, tile - image * plan.tiles_h * plan.tiles_w};
+}
+
 template <int kM>
-__attribute__((noinline)) void transform_tile(const WinogradPlan& plan, const float* in, int64_t tile, float* v) {
+__attribute__((noinline)) void transform_tile(const WinogradPlan& plan, const float* in, Tile tile, float* v) {
   constexpr int t = kM + 2;
   const ConvShape& s = plan.shape;
-  const int64_t image = tile / (plan.tiles_h * plan.tiles_w), rest = tile - image * plan.tiles_h * plan.tiles_w;
-  const int64_t y0 = rest / plan.tiles_w * kM - s.pad_top, x0 = rest % plan.tiles_w * kM - s.pad_left;
-  const float* base = in + image * s.in_image + y0 * s.in_row + x0 * s.in_pixel;
-  const int64_t row = s.in_row, pixel = s.in_pixel, whole = s.in_c / kLanes * kLanes;
-  const int left = static_cast<int>(s.in_c - whole);
+  const int64_t y0 = tile.place / plan.tiles_w * kM - s.pad_top, x0 = tile.place % plan.tiles_w * kM - s.pad_left;
+  const float* base = in + tile.image * s.in_image + y0 * s.in_row + x0 * s.in_pixel;
+  const int64_t row = s.in_row, pixel = s.in_pixel, channels = s.in_c / s.slices, whole = channels / kLanes * kLanes;
+  const int left = static_cast<int>(channels - whole);
   const bool inside = y0 >= 0 && x0 >= 0 && y0 + t <= s.in_h && x0 + t <= s.in_w;
   if (inside) {
     for (int64_t c = 0; c < whole; c += kLanes) {
@@ -154,7 +162,9 @@ float direct_sum(const WinogradPlan& plan, const float* image, int64_t y, int64_
     const int64_t row = y - s.pad_top + p / 3, column = x - s.pad_left + p % 3;
     if (row < 0 || row >= s.in_h || column < 0 || column >= s.in_w) continue;
     const float* from = image + row * s.in_row + column * s.in_pixel;
-    for (int64_t c = 0; c < plan.group_in; ++c) sum += from[c] * given(plan.weights, first + c * 9 + p);
+    const int64_t channels = plan.group_in / s.slices;
+    for (int64_t c = 0; c < plan.group_in; ++c)
+      sum += from[c / channels * s.in_slice + c % channels] * given(plan.weights, first + c * 9 + p);
   }
   return sum;
 }
@@ -176,11 +186,10 @@ __attribute__((noinline)) void sum_directly(const WinogradPlan& plan, const floa
 // Transforms the products of one tile and block of output channels back, with bias, residual and activation.
 template <int kM, class Act>
 TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, const float* products, int64_t block,
-                                   int64_t tile, const float* in, const float* residual, float* out) {
+                                   Tile tile, const float* in, const float* residual, float* out) {
   constexpr int t = kM + 2;
   const ConvShape& s = plan.shape;
-  const int64_t image = tile / (plan.tiles_h * plan.tiles_w), rest = tile - image * plan.tiles_h * plan.tiles_w;
-  const int64_t y0 = rest / plan.tiles_w * kM, x0 = rest % plan.tiles_w * kM;
+  const int64_t image = tile.image, y0 = tile.place / plan.tiles_w * kM, x0 = tile.place % plan.tiles_w * kM;
   const int rows = static_cast<int>(smaller(kM, s.out_h - y0)), columns = static_cast<int>(smaller(kM, s.out_w - x0));
   float* to = out + image * s.out_image + y0 * s.out_row + x0 * s.out_pixel;
   const float* r = residual ? residual + image * s.res_image + y0 * s.res_row + x0 * s.res_pixel : nullptr;
@@ -244,54 +253,96 @@ TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, 
   }
 }
 
+// The tiles that are transformed or multiplied together: from `first` on one behind the other, or `places` places of
+// one image after the other.
+struct Tiles {
+  int64_t first, count;
+  int64_t image, place, places;  // places: 0 where they lie one behind the other
+  TENON_INLINE Tile at(const WinogradPlan& plan, int64_t t) const {
+    return places ? Tile{image + t / places, place + t % places} : tile_at(plan, first + t);
+  }
+};
+
 template <int kM>
 __attribute__((noinline)) void transform_outputs(const WinogradPlan& plan, const Epilogue& e, const float* products,
-                                                 int64_t block, int64_t first, int64_t count, const float* in,
+                                                 int64_t block, const Tiles& tiles, const float* in,
                                                  const float* residual, float* out) {
   with_activation(
       e.act, [&]<class Act>() __attribute__((always_inline)) {
-        for (int64_t t = 0; t < count; ++t) {
-          transform_output<kM, Act>(plan, e, products + t * kBlock, block, first + t, in, residual, out);
+        for (int64_t t = 0; t < tiles.count; ++t) {
+          transform_output<kM, Act>(plan, e, products + t * kBlock, block, tiles.at(plan, t), in, residual, out);
         }
       });
 }
 
-// `count` groups of R rows of a, `pitch` floats apart, times one panel; each group fetches kFetch quarters of another.
+// What rows of transformed tiles are multiplied with: `slices` runs of k steps each, `slice` floats apart.
+struct Depth {
+  int64_t pitch, k, slices, slice;  // pitch: of rows
+};
+
+// `count` groups of R rows of a times one panel; each group fetches kFetch quarters of another.
 template <int R, int kFetch>
-__attribute__((noinline)) void multiply_rows(const float* a, int64_t pitch, int64_t k, int64_t count,
-                                             const float* panel, float* c, const char* fetch) {
-  for (int64_t t = 0; t < count; ++t, a += R * pitch, c += R * kBlock) {
+__attribute__((noinline)) void multiply_rows(const float* a, const Depth& depth, int64_t count, const float* panel,
+                                             float* c, const char* fetch) {
+  for (int64_t t = 0; t < count; ++t, a += R * depth.pitch, c += R * kBlock) {
     Sums<R> sums;
     sums.clear();
-    const float* rows[R];
-    TENON_UNROLL
-    for (int i = 0; i < R; ++i) rows[i] = a + i * pitch;
-    accumulate<R, true, kFetch>(sums, rows, k, panel, fetch);
+    const float* b = panel;
+    for (int64_t s = 0; s < depth.slices; ++s) {
+      const float* rows[R];
+      TENON_UNROLL
+      for (int i = 0; i < R; ++i) rows[i] = a + s * depth.slice + i * depth.pitch;
+      b = accumulate<R, true, kFetch>(sums, rows, depth.k, b, fetch);
+    }
     sums.store_to(c, kBlock);
   }
 }
 
+// The same for a block of at most kLanes channels, whose panel is not fetched.
+template <int R>
+__attribute__((noinline)) void multiply_half_rows(const float* a, const Depth& depth, int64_t count, const float* panel,
+                                                  float* c) {
+  for (int64_t t = 0; t < count; ++t, a += R * depth.pitch, c += R * kBlock) {
+    Vec sums[R];
+    TENON_UNROLL
+    for (int i = 0; i < R; ++i) sums[i] = zero();
+    const float* b = panel;
+    for (int64_t s = 0; s < depth.slices; ++s) {
+      const float* const from = a + s * depth.slice;
+      for (int64_t k = 0; k < depth.k; k += 4, b += 4 * kBlock) {
+        TENON_UNROLL
+        for (int step = 0; step < 4; ++step) {
+          const Vec w = load(b + step * kBlock);
+          TENON_UNROLL
+          for (int i = 0; i < R; ++i) add_product(sums[i], set1(from[i * depth.pitch + k + step]), w);
+        }
+      }
+    }
+    TENON_UNROLL
+    for (int i = 0; i < R; ++i) store(c + i * kBlock, sums[i]);
+  }
+}
+
 // The tiles of one point times its panel; `next`, if any, is the panel to fetch meanwhile.
-__attribute__((noinline)) void multiply_point(const WinogradPlan& plan, const float* v, float* products, int64_t tiles,
+__attribute__((noinline)) void multiply_point(const Depth& depth, const float* v, float* products, int64_t tiles,
                                               const float* panel, const float* next) {
-  const int64_t k = plan.depth, pitch = plan.channels, count = (tiles + kTilePixels - 1) / kTilePixels,
-                large = tiles % count;
+  const int64_t count = (tiles + kTilePixels - 1) / kTilePixels, large = tiles % count;
   const int small = static_cast<int>(tiles / count);
-  const int64_t panel_bytes = k * kBlock * static_cast<int64_t>(sizeof(float));
+  const int64_t panel_bytes = depth.slices * depth.k * kBlock * static_cast<int64_t>(sizeof(float));
   const char* const fetch = reinterpret_cast<const char*>(next);
   // As in the direct kernel: a quarter of the next panel by each of the first four groups.
   const int64_t fetching = !next ? 0 : count < 4 ? 1 : 4;
   const auto run = [&]<int R>(int64_t first, int64_t begin, int64_t end) __attribute__((always_inline)) {
-    const float* a = v + first * pitch;
+    const float* a = v + first * depth.pitch;
     float* c = products + first * kBlock;
     const int64_t middle = begin > fetching ? begin : end < fetching ? end : fetching;
     if (fetching == 1) {
-      multiply_rows<R, 4>(a, pitch, k, middle - begin, panel, c, fetch);
+      multiply_rows<R, 4>(a, depth, middle - begin, panel, c, fetch);
     } else if (fetching) {
-      multiply_rows<R, 1>(a, pitch, k, middle - begin, panel, c, fetch + begin * panel_bytes / 4);
+      multiply_rows<R, 1>(a, depth, middle - begin, panel, c, fetch + begin * panel_bytes / 4);
     }
     const int64_t done = (middle - begin) * R;
-    multiply_rows<R, 0>(a + done * pitch, pitch, k, end - middle, panel, c + done * kBlock, nullptr);
+    multiply_rows<R, 0>(a + done * depth.pitch, depth, end - middle, panel, c + done * kBlock, nullptr);
   };
   if (large)
     with_rows(
@@ -301,14 +352,40 @@ __attribute__((noinline)) void multiply_point(const WinogradPlan& plan, const fl
                  __attribute__((always_inline)) { run.template operator()<R>(large * (small + 1), large, count); });
 }
 
+__attribute__((noinline)) void multiply_half_point(const Depth& depth, const float* v, float* products, int64_t tiles,
+                                                   const float* panel) {
+  // One vector of sums a row: as many rows as keep the multipliers busy.
+  constexpr int kRows = kTilePixels < 12 ? 12 : kTilePixels;
+  const int64_t count = (tiles + kRows - 1) / kRows, large = tiles % count;
+  const int small = static_cast<int>(tiles / count);
+  if (large)
+    with_rows<kRows>(
+        small + 1, [&]<int R>()
+                       __attribute__((always_inline)) { multiply_half_rows<R>(v, depth, large, panel, products); });
+  const int64_t done = large * (small + 1);
+  with_rows<kRows>(
+      small, [&]<int R>() __attribute__((always_inline)) {
+        multiply_half_rows<R>(v + done * depth.pitch, depth, count - large, panel, products + done * kBlock);
+      });
+}
+
+// `slice`: floats of transformed tiles from one slice of channels to the next.
 template <int kM>
-void multiply_block(const WinogradPlan& plan, const float* v, float* products, int64_t block, int64_t tiles) {
+void multiply_block(const WinogradPlan& plan, const float* v, float* products, int64_t block, int64_t tiles,
+                    int64_t slice) {
   constexpr int points = (kM + 2) * (kM + 2);
-  v += block / plan.group_blocks * plan.group_in;
-  const int64_t panel_floats = plan.depth * kBlock;
+  const Depth depth{plan.channels, plan.depth, plan.shape.slices, slice};
+  const int64_t group = block / plan.group_blocks, panel_floats = plan.shape.slices * plan.depth * kBlock;
+  v += group * plan.group_in;
   const float* panel = plan.packed + block * points * panel_floats;
-  for (int p = 0; p < points; ++p, panel += panel_floats)
-    multiply_point(plan, v + p * plan.v_point, products + p * plan.m_point, tiles, panel, panel + panel_floats);
+  const bool half = plan.group_out - (block - group * plan.group_blocks) * kBlock <= kLanes;
+  for (int p = 0; p < points; ++p, panel += panel_floats) {
+    if (half) {
+      multiply_half_point(depth, v + p * plan.v_point, products + p * plan.m_point, tiles, panel);
+    } else {
+      multiply_point(depth, v + p * plan.v_point, products + p * plan.m_point, tiles, panel, panel + panel_floats);
+    }
+  }
 }
 
 // Panels of the points of one row, of the nine taps of a block of output channels.
@@ -339,6 +416,7 @@ void multiply_taps(const WinogradPlan& plan, const float* v, float* products, fl
                    bool is_last) {
   constexpr int t = kM + 2, points = t * t;
   const int64_t panel_floats = plan.depth * kBlock;
+  const Depth depth{plan.channels, plan.depth, 1, 0};
   v += block / plan.group_blocks * plan.group_in;
   const float* const taps = plan.packed + block * 9 * panel_floats;
   const auto row = [&]<int kRow>() __attribute__((always_inline)) {
@@ -346,7 +424,7 @@ void multiply_taps(const WinogradPlan& plan, const float* v, float* products, fl
     for (int x = 0; x < t; ++x) {
       const int p = kRow * t + x, tap = p - (points - 9);
       const float* const next = tap >= 0 && !is_last ? taps + (9 + tap) * panel_floats : nullptr;
-      multiply_point(plan, v + p * plan.v_point, products + p * plan.m_point, plan.tiles, panels + x * panel_floats,
+      multiply_point(depth, v + p * plan.v_point, products + p * plan.m_point, plan.tiles, panels + x * panel_floats,
                      next);
     }
   };
@@ -356,35 +434,60 @@ void multiply_taps(const WinogradPlan& plan, const float* v, float* products, fl
   (std::make_integer_sequence<int, t>());
 }
 
+// Blocks of images and places, where channels lie in slices.
+template <int kM>
+void run_slices(const WinogradPlan& plan, const float* in, const float* residual, float* out, float* v, float* products,
+                const Worker& w) {
+  const Epilogue e = normalised(plan.epilogue);
+  const int64_t images = plan.shape.batch, places = plan.tiles_h * plan.tiles_w,
+                beyond = (plan.shape.slices - 1) * plan.slice_images;
+  const int64_t image_blocks = (images + plan.block_images - 1) / plan.block_images,
+                place_blocks = (places + plan.block_places - 1) / plan.block_places;
+  const int64_t all = image_blocks * place_blocks, end = all * (w.id + 1) / w.count;
+  for (int64_t at = all * w.id / w.count; at < end; ++at) {
+    const int64_t i = at / place_blocks, p = at % place_blocks;
+    const int64_t image = images * i / image_blocks, own_images = images * (i + 1) / image_blocks - image;
+    const int64_t place = places * p / place_blocks, own_places = places * (p + 1) / place_blocks - place;
+    const Tiles tiles{0, own_images * own_places, image, place, own_places};
+    for (int64_t t = 0; t < (own_images + beyond) * own_places; ++t)
+      transform_tile<kM>(plan, in, tiles.at(plan, t), v + t * plan.channels);
+    for (int64_t n = 0; n < plan.blocks; ++n) {
+      multiply_block<kM>(plan, v, products, n, tiles.count, plan.slice_images * own_places * plan.channels);
+      transform_outputs<kM>(plan, e, products, n, tiles, in, residual, out);
+    }
+  }
+}
+
 template <int kM>
 void run_tiles(const WinogradPlan& plan, const float* in, const float* residual, float* out, const Worker& w) {
   const Epilogue e = normalised(plan.epilogue);
   if (e.residual == Residual::none) residual = nullptr;
   float* const floats = reinterpret_cast<float*>(w.workspace);
   float* const products = floats + plan.v_buffers * plan.v_floats + w.id * (plan.m_floats + plan.u_floats);
+  float* const v = plan.by_channels ? floats : floats + w.id * plan.v_floats;
+  if (plan.shape.slices > 1) return run_slices<kM>(plan, in, residual, out, v, products, w);
   const int64_t t0 = plan.tiles * w.id / w.count, t1 = plan.tiles * (w.id + 1) / w.count;
   if (plan.by_channels) {
-    for (int64_t t = t0; t < t1; ++t) transform_tile<kM>(plan, in, t, floats + t * plan.channels);
+    for (int64_t t = t0; t < t1; ++t) transform_tile<kM>(plan, in, tile_at(plan, t), v + t * plan.channels);
     if (w.count > 1) w.barrier(w.thread_pool);
     const int64_t n0 = plan.blocks * w.id / w.count, n1 = plan.blocks * (w.id + 1) / w.count;
     for (int64_t n = n0; n < n1; ++n) {
       if (plan.u_floats) {
-        multiply_taps<kM>(plan, floats, products, products + plan.m_floats, n, n + 1 == n1);
+        multiply_taps<kM>(plan, v, products, products + plan.m_floats, n, n + 1 == n1);
       } else {
-        multiply_block<kM>(plan, floats, products, n, plan.tiles);
+        multiply_block<kM>(plan, v, products, n, plan.tiles, 0);
       }
-      transform_outputs<kM>(plan, e, products, n, 0, plan.tiles, in, residual, out);
+      transform_outputs<kM>(plan, e, products, n, Tiles{0, plan.tiles, 0, 0, 0}, in, residual, out);
     }
     return;
   }
-  float* const v = floats + w.id * plan.v_floats;
   const int64_t rounds = (t1 - t0 + plan.block_tiles - 1) / plan.block_tiles;
   for (int64_t i = 0; i < rounds; ++i) {
     const int64_t first = t0 + (t1 - t0) * i / rounds, count = t0 + (t1 - t0) * (i + 1) / rounds - first;
-    for (int64_t t = 0; t < count; ++t) transform_tile<kM>(plan, in, first + t, v + t * plan.channels);
+    for (int64_t t = 0; t < count; ++t) transform_tile<kM>(plan, in, tile_at(plan, first + t), v + t * plan.channels);
     for (int64_t n = 0; n < plan.blocks; ++n) {
-      multiply_block<kM>(plan, v, products, n, count);
-      transform_outputs<kM>(plan, e, products, n, first, count, in, residual, out);
+      multiply_block<kM>(plan, v, products, n, count, 0);
+      transform_outputs<kM>(plan, e, products, n, Tiles{first, count, 0, 0, 0}, in, residual, out);
     }
   }
 }

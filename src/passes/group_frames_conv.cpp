@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "ops/group_op.h"
+#include "ops/op.h"
+#include "ops/parts.h"
+#include "passes/groups.h"
+#include "passes/rewrite.h"
+
+namespace tenon::passes::group_frames_conv {
+namespace {
+
+constexpr int64_t frames_axis = 1, channels_axis = 4;  // of [batch, frames, height, width, channels]
+
+/// tenon:FramesConv: a convolution whose channels are those of `count` frames, the first that output frame i sees lies
+/// at i * stride, the others `step` behind each other. Inputs: the volume, then those of Conv; the output is its own.
+/// The attributes of Conv stand behind "conv.", `sizes` are those of an image that it sees.
+std::vector<ir::ValueId> members(ir::Graph& graph, const ir::Node& group, const std::vector<ir::ValueId>& inputs) {
+  const ir::ValueId frames = graph.apply("tenon:Frames", {inputs[0]},
+                                         {{"axis", frames_axis},
+                                          {"along", channels_axis},
+                                          {"count", group.integer("count", 1)},
+                                          {"step", group.integer("step", 1)},
+                                          {"stride", group.integer("stride", 1)},
+                                          {"frames", group.integer("frames", 1)}},
+                                         group.origins);
+  std::vector<int64_t> sizes{-1};
+  const std::vector<int64_t> image = group.integers("sizes");
+  sizes.insert(sizes.end(), image.begin(), image.end());
+  std::vector<ir::ValueId> operands{
+      graph.apply("Reshape", {frames, constant(graph, "sizes", sizes)}, {}, group.origins)};
+  operands.insert(operands.end(), inputs.begin() + 1, inputs.end());
+  return {graph.apply("Conv", operands, ops::part_of(group, "Conv", "conv.").attributes, group.origins)};
+}
+
+/// Slices of a volume of channels last, side by side as channels, the k-th from frame k * step on.
+struct Frames {
+  std::vector<ir::NodeId> nodes;
+  ir::ValueId volume;
+  int64_t frames, step, stride;
+};
+
+struct Slice {
+  ir::ValueId volume;
+  int64_t begin, stride, frames;
+};
+
+std::optional<Slice> slice_of(const ir::Graph& graph, const ir::Node& node, ir::NodeId user) {
+  if (node.op != "Slice" || node.inputs.size() < 4 || graph.only_user(node.outputs[0]) != user) return std::nullopt;
+  const auto begins = integers(graph, node.inputs[1]), axes = integers(graph, node.inputs[3]);
+  const auto strides = node.inputs.size() > 4 && node.inputs[4] != ir::no_value ? integers(graph, node.inputs[4])
+                                                                                : std::vector<int64_t>{1};
+  const ir::Shape* shape = shape_of(graph, node.outputs[0]);
+  if (!begins || !axes || !strides || !shape || shape->size() != 5 || *axes != std::vector{frames_axis} ||
+      begins->size() != 1 || begins->front() < 0 || strides->size() != 1 || strides->front() < 1 ||
+      !(*shape)[frames_axis].is_constant())
+    return std::nullopt;
+  return Slice{node.inputs[0], begins->front(), strides->front(), (*shape)[frames_axis].value()};
+}
+
+std::optional<Frames> frames_of(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
+  const ir::Node& concat = graph.node(id);
+  if (concat.op != "Concat" || concat.inputs.size() < 2 || concat.integer("axis", 0) != channels_axis)
+    return std::nullopt;
+  Frames found{{}, ir::no_value, 0, 0, 0};
+  for (const ir::ValueId input : concat.inputs) {
+    const ir::NodeId maker = graph.value(input).producer;
+    if (maker == ir::no_node || taken.count(maker)) return std::nullopt;
+    const auto slice = slice_of(graph, graph.node(maker), id);
+    const auto at = static_cast<int64_t>(found.nodes.size());
+    if (!slice) return std::nullopt;
+    if (at == 0) found.volume = slice->volume, found.frames = slice->frames, found.stride = slice->stride;
+    if (at == 1) found.step = slice->begin;
+    if (slice->volume != found.volume || slice->frames != found.frames || slice->stride != found.stride ||
+        slice->begin != at * found.step || (at > 0 && found.step < 1))
+      return std::nullopt;
+    found.nodes.push_back(maker);
+  }
+  return found;
+}
+
+/// A convolution of frames that are copied beside each other for it alone.
+std::optional<Group> frames_conv_at(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
+  const ir::Node& conv = graph.node(id);
+  if (taken.count(id) || conv.op != "Conv" || conv.text("layout", "") != "NHWC" || conv.has("input_layout") ||
+      conv.integer("group", 1) != 1 || graph.value(conv.outputs[0]).dtype != DType::f32)
+    return std::nullopt;
+  const ir::NodeId reshape = graph.value(conv.inputs[0]).producer;
+  if (reshape == ir::no_node || taken.count(reshape) || graph.only_user(conv.inputs[0]) != id ||
+      graph.node(reshape).op != "Reshape")
+    return std::nullopt;
+  const ir::ValueId joined = graph.node(reshape).inputs[0];
+  const ir::NodeId concat = graph.value(joined).producer;
+  const ir::Shape *from = shape_of(graph, joined), *to = shape_of(graph, conv.inputs[0]);
+  if (concat == ir::no_node || taken.count(concat) || graph.only_user(joined) != reshape || !from || !to ||
+      from->size() != 5 || to->size() != 4 || !ir::is_constant({to->begin() + 1, to->end()}) ||
+      !std::equal(to->begin() + 1, to->end(), from->begin() + 2))
+    return std::nullopt;
+  auto frames = frames_of(graph, concat, taken);
+  if (!frames) return std::nullopt;
+  const auto count = static_cast<int64_t>(frames->nodes.size());
+  std::vector<int64_t> sizes;
+  for (size_t axis = 1; axis < to->size(); ++axis) sizes.push_back((*to)[axis].value());
+  Group group{std::move(frames->nodes), "tenon:FramesConv", conv.inputs, conv.outputs, {}};
+  group.nodes.insert(group.nodes.end(), {concat, reshape, id});
+  group.inputs[0] = frames->volume;
+  ops::add_part(group.attributes, conv, "conv.");
+  group.attributes["frames"] = frames->frames, group.attributes["count"] = count;
+  group.attributes["step"] = frames->step, group.attributes["stride"] = frames->stride;
+  group.attributes["sizes"] = sizes;
+  return group;
+}
+
+const ops::Registrar op(ops::group_op<members>(
+    "tenon:FramesConv", 2, 4, 1,
+    {ops::attr::part("conv.", "Conv"), ops::attr::integer("frames").at_least(1).required().internal(),
+     ops::attr::integer("count").at_least(1).required().internal(),
+     ops::attr::integer("step").at_least(1).required().internal(),
+     ops::attr::integer("stride").at_least(1).required().internal(), ops::attr::integers("sizes").internal()},
+    ops::Trait::product | ops::Trait::convolution | ops::Traits::weights_at({1})));
+const GroupRegistrar registered("tenon:FramesConv", frames_conv_at, 2);
+
+}  // namespace
+}  // namespace tenon::passes::group_frames_conv
