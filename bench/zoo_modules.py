@@ -147,6 +147,36 @@ class Volumes(nn.Module):
         return self.last(x)
 
 
+class ResidualVolumes(nn.Module):
+    """As V-Net: residual blocks of 5x5x5, convolutions and transposed ones of 2x2x2 between them, PReLU."""
+
+    def __init__(self, widths=(8, 16, 32), classes=2):
+        super().__init__()
+
+        def layer(inputs, outputs, kernel=5, stride=1):
+            return nn.Sequential(nn.Conv3d(inputs, outputs, kernel, stride, kernel // 2 if stride == 1 else 0),
+                                 nn.BatchNorm3d(outputs), nn.PReLU(outputs))
+        self.first = layer(1, widths[0])
+        self.left = nn.ModuleList([layer(width, width) for width in widths])
+        self.down = nn.ModuleList([layer(i, o, 2, 2) for i, o in zip(widths, widths[1:])])
+        turned = widths[::-1]
+        self.up = nn.ModuleList([nn.ConvTranspose3d(i, o, 2, 2) for i, o in zip(turned, turned[1:])])
+        self.right = nn.ModuleList([layer(2 * width, width) for width in turned[1:]])
+        self.last = nn.Conv3d(widths[0], classes, 1)
+
+    def forward(self, x):
+        x, kept = self.first(x), []
+        for at, part in enumerate(self.left):
+            x = x + part(x)
+            if at < len(self.down):
+                kept.append(x)
+                x = self.down[at](x)
+        for up, right, low in zip(self.up, self.right, reversed(kept)):
+            x = up(x)
+            x = x + right(torch.cat([x, low], 1))
+        return self.last(x)
+
+
 class SegNet(nn.Module):
     """Pools give their indices to the unpooling of the other half."""
 

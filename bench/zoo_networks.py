@@ -155,6 +155,7 @@ for kind, norm in (('batch', torch.nn.BatchNorm3d), ('group', lambda width: torc
                    ('instance', lambda width: torch.nn.InstanceNorm3d(width, affine=True))):
     small('volumes', f'unet3d_{kind}_norm', lambda norm=norm: own.Volumes(norm),
           lambda batch: torch.randn(batch, 1, 32, 48, 48))
+small('volumes', 'vnet_small', own.ResidualVolumes, lambda batch: torch.randn(batch, 1, 32, 48, 48))
 detection('fasterrcnn_resnet50_fpn', 'fasterrcnn_mobilenet_v3_large_320_fpn', 'retinanet_resnet50_fpn',
           'fcos_resnet50_fpn', 'ssdlite320_mobilenet_v3_large')
 flow()

@@ -7,6 +7,7 @@
 #include "ops/epilogue.h"
 #include "ops/half.h"
 #include "ops/op.h"
+#include "ops/parts.h"
 #include "ops/round_weights.h"
 
 namespace tenon::cpu {
@@ -32,7 +33,16 @@ Integers integers(const ir::Node& node, const char* name, size_t count, int64_t 
 
 }  // namespace
 
-ConvNode::ConvNode(const ir::Node& node) : epilogue(epilogue_of(node)) {
+ConvNode::ConvNode(const ir::Node& node) {
+  const bool of_frames = node.has("count");
+  of_frames ? read(ops::part_of(node, "Conv", "conv.")) : read(node);
+  if (!of_frames) return;
+  frames = node.integer("frames", 1), count = node.integer("count", 1);
+  step = node.integer("step", 1), stride = node.integer("stride", 1), sizes = node.integers("sizes");
+}
+
+void ConvNode::read(const ir::Node& node) {
+  epilogue = epilogue_of(node);
   slopes = static_cast<int64_t>(ops::epilogue_of(node).slopes.size());
   in_nhwc = node.text("layout", "") == "NHWC";
   in_nchw = node.text("input_layout", "") == "NCHW";
@@ -65,16 +75,15 @@ int64_t pad_before(const ConvNode& node, size_t axis, int64_t in, int64_t out, i
   return node.padding == ConvNode::Padding::same_upper ? total / 2 : total - total / 2;
 }
 
-}  // namespace
-
-Reason conv_shape_of(const ConvNode& node, const ConvOperands& operands, ConvShape& shape) {
+/// Of images.
+Reason image_shape_of(const ConvNode& node, const ConvOperands& operands, ConvShape& shape) {
   const Operand &x = operands.x, &w = operands.weights, &y = operands.y;
   if (x.dims.rank() != 4) return {Reason::shape, "the input", "two spatial axes"};
   if (!node.in_nhwc) return {Reason::layout, "NHWC"};
   if (!w.constant) return {Reason::not_constant, "the weights"};
   if (operands.bias && !operands.bias->constant) return {Reason::not_constant, "the bias"};
   if (x.dims.elements() == 0 || y.dims.elements() == 0) return Reason::empty;
-  shape.in_nchw = node.in_nchw;
+  shape.in_nchw = node.in_nchw, shape.slices = 1, shape.in_slice = 0;
   const int h = shape.in_nchw ? 2 : 1, c = shape.in_nchw ? 1 : 3;
   if (y.dims[3] != 1 && y.strides[3] != 1) return {Reason::not_contiguous, "output channels"};
   if (shape.in_nchw ? !x.dense() : (x.dims[3] != 1 && x.strides[3] != 1))
@@ -102,6 +111,34 @@ Reason conv_shape_of(const ConvNode& node, const ConvOperands& operands, ConvSha
     if (residual.dims[3] != 1 && residual.strides[3] != 1) return {Reason::not_contiguous, "the residual's channels"};
     pitches(residual, shape.res_image, shape.res_row, shape.res_pixel);
   }
+  return {};
+}
+
+}  // namespace
+
+ConvVolumes volumes_of(const ConvNode& node, const ConvOperands& operands) {
+  if (!node.count) return {};
+  return {operands.x.dims[0], operands.x.strides[0], node.frames * operands.y.strides[0],
+          operands.residual ? node.frames * operands.residual->strides[0] : 0};
+}
+
+Reason conv_shape_of(const ConvNode& node, const ConvOperands& operands, ConvShape& shape) {
+  if (!node.count) return image_shape_of(node, operands, shape);
+  const Operand& volume = operands.x;
+  if (volume.dims.rank() != 5) return {Reason::shape, "the input", "three spatial axes"};
+  if (volume.dims[4] != 1 && volume.strides[4] != 1) return {Reason::not_contiguous, "input channels"};
+  Operand x = volume, y = operands.y, residual = operands.residual ? *operands.residual : Operand{};
+  x.dims = {node.frames, volume.dims[2], volume.dims[3], volume.dims[4] * node.count};
+  x.strides = {volume.strides[1] * node.stride, volume.strides[2], volume.strides[3], 1};
+  if (node.sizes != std::vector<int64_t>(x.dims.begin() + 1, x.dims.end()))
+    return {Reason::shape, "the input", "images of the given sizes"};
+  y.dims[0] = node.frames;
+  if (residual) residual.dims[0] = node.frames;
+  const ConvOperands images{x, operands.weights, operands.bias, residual ? &residual : nullptr, y};
+  if (const Reason reason = image_shape_of(node, images, shape)) return reason;
+  if (shape.in_nchw) return {Reason::layout, "NHWC"};
+  if (shape.groups != 1) return Reason::grouped;
+  shape.slices = node.count, shape.in_slice = volume.strides[1] * node.step;
   return {};
 }
 
@@ -158,6 +195,7 @@ class ConvStep : public backends::Step {
             packed_weights(problem, tactic, shape, [&] { return weights_of(problem, is_bf16(tactic.name)); }),
             problem.inputs[1].constant)),
         shape_(shape),
+        volumes_(volumes_of(node, conv_operands(problem))),
         residual_(node.epilogue.residual != Residual::none) {
     const float* bias =
         problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
@@ -165,9 +203,11 @@ class ConvStep : public backends::Step {
     kernel->refer_to(given_weights(fixed_->weights));
     kernel_ = std::move(kernel);
   }
-  ConvStep(std::shared_ptr<const Fixed> fixed, const ConvShape& shape, std::unique_ptr<const ConvKernel> kernel)
+  ConvStep(std::shared_ptr<const Fixed> fixed, const ConvShape& shape, const ConvVolumes& volumes,
+           std::unique_ptr<const ConvKernel> kernel)
       : fixed_(std::move(fixed)),
         shape_(shape),
+        volumes_(volumes),
         kernel_(std::move(kernel)),
         residual_(fixed_->node.epilogue.residual != Residual::none) {}
   std::unique_ptr<Step> resized(const Problem& problem) const override {
@@ -177,19 +217,25 @@ class ConvStep : public backends::Step {
         conv_shape_of(fixed.node, conv_operands(problem), shape) || fixed.tactic->refuses(shape, fixed.node.epilogue) ||
         !packs_alike(*fixed.tactic, shape, shape_))
       return nullptr;
-    return std::make_unique<ConvStep>(fixed_, shape, kernel_->resized(shape, problem.threads));
+    return std::make_unique<ConvStep>(fixed_, shape, volumes_of(fixed.node, conv_operands(problem)),
+                                      kernel_->resized(shape, problem.threads));
   }
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   size_t packed_bytes() const override { return fixed_->packed->size(); }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
-    kernel_->run(reinterpret_cast<const float*>(inputs[0]),
-                 residual_ ? reinterpret_cast<const float*>(inputs[3]) : nullptr, reinterpret_cast<float*>(outputs[0]),
-                 worker);
+    const auto* in = reinterpret_cast<const float*>(inputs[0]);
+    const auto* residual = residual_ ? reinterpret_cast<const float*>(inputs[3]) : nullptr;
+    auto* out = reinterpret_cast<float*>(outputs[0]);
+    // Each part of the work falls to the same worker in all volumes: no barrier is needed between them.
+    for (int64_t at = 0; at < volumes_.count; ++at)
+      kernel_->run(in + at * volumes_.in, residual ? residual + at * volumes_.residual : nullptr,
+                   out + at * volumes_.out, worker);
   }
 
  private:
   std::shared_ptr<const Fixed> fixed_;
   ConvShape shape_;
+  ConvVolumes volumes_;
   std::unique_ptr<const ConvKernel> kernel_;
   bool residual_;
 };
@@ -223,8 +269,8 @@ backends::WeightCache::Form form_packed(const Problem& problem) {
 }
 
 template <const char* const& name>
-backends::Kernel conv_kernel(int priority, const char* family) {
-  return {"Conv", name, priority, refuses<name>, make<name>, family, false, "", form_packed<name>};
+backends::Kernel conv_kernel(int priority, const char* family, const char* op = "Conv") {
+  return {op, name, priority, refuses<name>, make<name>, family, false, "", form_packed<name>};
 }
 
 constexpr const char* direct = "direct";
@@ -240,6 +286,9 @@ constexpr const char* bf16_tiles = "bf16_tiles";
 const backends::KernelRegistrar register_direct(conv_kernel<direct>(1, "direct"));
 const backends::KernelRegistrar register_winograd4(conv_kernel<winograd4>(3, "winograd"));
 const backends::KernelRegistrar register_winograd2(conv_kernel<winograd2>(2, "winograd"));
+const backends::KernelRegistrar frames_direct(conv_kernel<direct>(1, "direct", "tenon:FramesConv"));
+const backends::KernelRegistrar frames_winograd4(conv_kernel<winograd4>(3, "winograd", "tenon:FramesConv"));
+const backends::KernelRegistrar frames_winograd2(conv_kernel<winograd2>(2, "winograd", "tenon:FramesConv"));
 const backends::KernelRegistrar register_winograd4_taps(conv_kernel<winograd4_taps>(1, "winograd"));
 const backends::KernelRegistrar register_winograd2_taps(conv_kernel<winograd2_taps>(1, "winograd"));
 const backends::KernelRegistrar register_depthwise(conv_kernel<depthwise>(4, "depthwise"));

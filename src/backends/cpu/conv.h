@@ -5,7 +5,7 @@
 
 namespace tenon::cpu {
 
-/// What the node of a convolution says, read once for all sizes.
+/// What the node of a convolution says, of one over frames, too, read once for all sizes.
 struct ConvNode {
   enum class Padding : uint8_t { given, none, same_upper, same_lower };
   explicit ConvNode(const ir::Node& node);
@@ -14,6 +14,13 @@ struct ConvNode {
   int64_t strides[2], dilations[2], pads[2], groups;  // pads before both axes
   Epilogue epilogue;                                  // whose slopes are the node's
   int64_t slopes;                                     // how many
+  // Of FramesConv, which has no slopes: output frames of a volume, frames that each sees, and what lies between those and
+  // between the first ones of two; count is 0 where it is none. `sizes` are those of an image that it sees.
+  int64_t frames = 0, count = 0, step = 1, stride = 1;
+  std::vector<int64_t> sizes;
+
+ private:
+  void read(const ir::Node& node);
 };
 
 /// What it is given; null: absent.
@@ -25,8 +32,14 @@ struct ConvOperands {
 /// Those of a node with constant weights in input 1 and a residual in input 3.
 ConvOperands conv_operands(const backends::Problem& problem);
 
-/// Sizes and strides of a rank-4 convolution in NHWC (or of the stem, which reads NCHW) with constant weights, of any
-/// element types; the reason when it is none.
+/// A convolution of so many volumes, one behind the other; without frames all is one. Distances are in floats.
+struct ConvVolumes {
+  int64_t count = 1, in = 0, out = 0, residual = 0;
+};
+ConvVolumes volumes_of(const ConvNode& node, const ConvOperands& operands);
+
+/// Sizes and strides of a convolution of rank 4, or of one volume of frames, in NHWC (or of the stem, which reads NCHW)
+/// with constant weights, of any element types; the reason when it is none.
 backends::Reason conv_shape_of(const ConvNode& node, const ConvOperands& operands, ConvShape& shape);
 backends::Reason conv_shape_of(const backends::Problem& problem, ConvShape& shape);
 /// The tactic of that name for the problem's instruction set (isa_for); nullptr when there is none.

@@ -49,7 +49,8 @@ Reason shapes_of(const ConvNode& node, const ConvOperands& operands, Shapes& sha
     if (s.in_c != 1) return {Reason::layout, "NHWC"};
     s.in_nchw = false, s.in_pixel = 1, s.in_row = s.in_w, s.in_image = s.in_h * s.in_w;
   }
-  if (s.in_pixel != s.in_c) return {Reason::not_contiguous, "pixels of the input"};
+  if (s.slices > 1 && (s.in_image == 0 || s.in_slice % s.in_image != 0)) return {Reason::strides, "1 over frames"};
+  if (s.in_pixel != s.in_c / s.slices) return {Reason::not_contiguous, "pixels of the input"};
   if (operands.residual && s.res_pixel != s.out_c) return {Reason::not_contiguous, "the residual's pixels"};
   const int64_t count = shapes.count = std::min(vector / s.out_c, s.out_w);
   if (count < 2) return {Reason::too_many, vector / 2, "output channels"};
@@ -114,13 +115,14 @@ class PixelsStep : public backends::Step {
                              slopes = repeated(node.epilogue.slopes, shapes.plain.out_c, shapes.count);
     Epilogue wide = node.epilogue;
     if (wide.slopes) wide.slopes = slopes.data();
+    volumes_ = volumes_of(node, conv_operands(problem));
     body_ =
         tactic.make(shapes.body, wide, floats_of(*fixed_->packed), has_bias ? biases.data() : nullptr, problem.threads);
     if (shapes.has_tail) tail_ = body_->resized(shapes.tail, problem.threads);
     plain_ = tactic.make(shapes.plain, node.epilogue, floats_of(*fixed_->plain), bias, problem.threads);
   }
-  PixelsStep(const PixelsStep& other, const Shapes& shapes, int threads)
-      : fixed_(other.fixed_), shapes_(shapes), residual_(other.residual_) {
+  PixelsStep(const PixelsStep& other, const Shapes& shapes, const ConvVolumes& volumes, int threads)
+      : fixed_(other.fixed_), shapes_(shapes), volumes_(volumes), residual_(other.residual_) {
     body_ = other.body_->resized(shapes.body, threads);
     if (shapes.has_tail) tail_ = other.body_->resized(shapes.tail, threads);
     plain_ = other.plain_->resized(shapes.plain, threads);
@@ -131,7 +133,8 @@ class PixelsStep : public backends::Step {
         shapes_of(fixed_->node, conv_operands(problem), shapes) ||
         !packs_alike(*fixed_->tactic, shapes.body, shapes_.body))
       return nullptr;
-    return std::make_unique<PixelsStep>(*this, shapes, problem.threads);
+    return std::make_unique<PixelsStep>(*this, shapes, volumes_of(fixed_->node, conv_operands(problem)),
+                                        problem.threads);
   }
   size_t workspace_bytes() const override {
     return inner_bytes() + (shapes_.apart ? static_cast<size_t>(shapes_.plain.batch * shapes_.body.out_image) * 4 : 0);
@@ -142,6 +145,15 @@ class PixelsStep : public backends::Step {
     const auto* in = reinterpret_cast<const float*>(inputs[0]);
     const auto* residual = residual_ ? reinterpret_cast<const float*>(inputs[3]) : nullptr;
     auto* out = reinterpret_cast<float*>(outputs[0]);
+    for (int64_t at = 0; at < volumes_.count; ++at) {
+      if (at) worker.sync();
+      run_volume(in + at * volumes_.in, residual ? residual + at * volumes_.residual : nullptr, out + at * volumes_.out,
+                 worker);
+    }
+  }
+
+ private:
+  void run_volume(const float* in, const float* residual, float* out, const Worker& worker) const {
     auto& odd = *reinterpret_cast<uint32_t*>(worker.workspace);
     if (worker.id == 0) odd = 0;
     worker.sync();
@@ -161,8 +173,6 @@ class PixelsStep : public backends::Step {
     worker.sync();
     put_share(to, out, worker);
   }
-
- private:
   size_t inner_bytes() const {
     const size_t bytes =
         std::max({body_->workspace_bytes(), plain_->workspace_bytes(), tail_ ? tail_->workspace_bytes() : 0});
@@ -181,11 +191,12 @@ class PixelsStep : public backends::Step {
   }
   bool share_is_finite(const float* in, const Worker& worker) const {
     const ConvShape& s = shapes_.plain;
+    const int64_t images = s.batch + (s.slices > 1 ? (s.slices - 1) * (s.in_slice / s.in_image) : 0);
     int64_t begin, end;
-    worker.share(s.batch * s.in_h, begin, end);
+    worker.share(images * s.in_h, begin, end);
     for (int64_t row = begin; row < end; ++row) {
       float low, high;
-      fixed_->loops->ends(in + row / s.in_h * s.in_image + row % s.in_h * s.in_row, s.in_w * s.in_c, &low, &high);
+      fixed_->loops->ends(in + row / s.in_h * s.in_image + row % s.in_h * s.in_row, s.in_w * s.in_pixel, &low, &high);
       if (!std::isfinite(low) || !std::isfinite(high)) return false;
     }
     return true;
@@ -193,6 +204,7 @@ class PixelsStep : public backends::Step {
 
   std::shared_ptr<const Fixed> fixed_;
   Shapes shapes_;
+  ConvVolumes volumes_;
   std::unique_ptr<const ConvKernel> body_, tail_, plain_;
   bool residual_;
 };
@@ -212,6 +224,7 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
 }
 
 const backends::KernelRegistrar registered({"Conv", "pixels", 2, refuses, make, "direct"});
+const backends::KernelRegistrar of_frames({"tenon:FramesConv", "pixels", 2, refuses, make, "direct"});
 
 }  // namespace
 }  // namespace tenon::cpu::conv_pixels

@@ -26,8 +26,8 @@ struct ConvShape {
   int kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, groups;
   int64_t in_image, in_row, in_pixel, out_image, out_row, out_pixel, res_image, res_row, res_pixel;
   bool in_nchw = false;  // contiguous NCHW input, its strides ignored; only "stem" takes it
-  // Input channels lie in so many slices of as many each, in_slice floats from one to the next; kernels of FramesConv
-  // alone take more than one.
+  // Input channels lie in so many slices of as many each, in_slice floats from one to the next; "direct" and Winograd
+  // take more than one.
   int64_t slices = 1, in_slice = 0;
 };
 

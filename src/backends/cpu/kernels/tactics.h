@@ -6,6 +6,9 @@
 
 namespace tenon::cpu {
 
+/// ConvTactic::form of those that take channels in slices: weights lie in their order.
+inline int64_t form_of_slices(const ConvShape& shape) { return shape.slices - 1; }
+
 ConvTactic direct_tactic(Isa isa);
 ConvTactic gemv_tactic(Isa isa);
 ConvTactic gemv_f16_tactic(Isa isa);   // of weights that f16 has, and

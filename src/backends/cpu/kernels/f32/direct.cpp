@@ -125,10 +125,12 @@ size_t packed_floats(const ConvShape& s) {
   return kGemv == Gemv::f16 || kGemv == Gemv::bf16 ? (elements + 1) / 2 : elements;
 }
 
-// [group][block][tap][channel of the group][output channel of the block], zeros behind the last output channel.
+// [group][block][slice][tap][channel of a slice of the group][output channel of the block], zeros behind the last
+// output channel.
 template <Isa kIsa, Gemv kGemv>
 void pack(const ConvShape& s, const float* weights, float* floats) {
-  const int64_t block = ops_of(kIsa).block, c = group_in(s), out = group_out(s), taps = s.kernel_h * s.kernel_w;
+  const int64_t block = ops_of(kIsa).block, c = group_in(s), out = group_out(s), taps = s.kernel_h * s.kernel_w,
+                of_slice = c / s.slices;
   using Element = std::conditional_t<kGemv == Gemv::f16 || kGemv == Gemv::bf16, uint16_t, float>;
   const auto element = [](float value) -> Element {
     if constexpr (kGemv == Gemv::f16) return ops::f16_bits(value);
@@ -140,8 +142,9 @@ void pack(const ConvShape& s, const float* weights, float* floats) {
     for (int64_t n0 = 0; n0 < out; n0 += block) {
       const int64_t used = std::min(block, out - n0);
       const float* from = weights + (g * out + n0) * c * taps;
-      for (int64_t tap = 0; tap < taps; ++tap) {
-        for (int64_t i = 0; i < c; ++i, packed += block) {
+      for (int64_t unit = 0; unit < s.slices * taps; ++unit) {
+        const int64_t first = unit / taps * of_slice, tap = unit % taps;
+        for (int64_t i = first; i < first + of_slice; ++i, packed += block) {
           for (int64_t n = 0; n < block; ++n) packed[n] = element(n < used ? from[(n * c + i) * taps + tap] : 0.f);
         }
       }
@@ -167,8 +170,12 @@ constexpr const char* name_of(Gemv gemv) {
 template <Isa kIsa, Gemv kGemv>
 ConvTactic tactic() {
   constexpr Gemv stored = kGemv == Gemv::none ? Gemv::f32 : kGemv;  // both take what either has packed
-  return {name_of(kGemv), kGemv == Gemv::none ? direct_refuses : gemv_refuses, packed_floats<kIsa, stored>,
-          pack<kIsa, stored>, make<kIsa, kGemv>};
+  return {name_of(kGemv),
+          kGemv == Gemv::none ? direct_refuses : gemv_refuses,
+          packed_floats<kIsa, stored>,
+          pack<kIsa, stored>,
+          make<kIsa, kGemv>,
+          form_of_slices};
 }
 
 template <Gemv kGemv>

@@ -227,7 +227,7 @@ void run(const DirectPlan& plan, const float* in, const float* residual, float* 
   if (n0 >= n1 || p0 >= p1) return;
 
   const Tables tables = tables_at(plan, worker.workspace + worker.id * plan.worker_bytes);
-  const bool by4 = group_in % 4 == 0 && plan.chunk % 4 == 0;
+  const bool by4 = group_in / s.slices % 4 == 0;
   TileJob job;
   job.tiles = tables.tiles;
   job.range_pitch = plan.k_blocks + 1;

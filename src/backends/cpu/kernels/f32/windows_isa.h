@@ -35,7 +35,7 @@ constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 inline int64_t segments_per_tile(const WindowPlan& plan) {
   const ConvShape& s = plan.shape;
-  return plan.rows ? int64_t{s.kernel_h} * s.kernel_w : plan.units;
+  return plan.rows ? s.slices * s.kernel_h * s.kernel_w : plan.units;
 }
 
 template <class T, int kPixels>
@@ -87,13 +87,13 @@ template <class T, int kPixels>
 SegmentOf<T, kPixels>* row_segments(const WindowPlan& plan, const T* in, const int64_t (*at)[3], int pixels,
                                     const SegmentOf<T, kPixels>** ranges, SegmentOf<T, kPixels>* out) {
   const ConvShape& s = plan.shape;
-  const int64_t c = s.in_c / s.groups;
+  const int64_t c = s.in_c / s.slices;
   bool inside = true;
   for (int i = 0; i < pixels; ++i) inside &= at[i][2] >= 0 && at[i][2] + s.kernel_w <= s.in_w;
   const int taps = inside ? 1 : s.kernel_w;
   int64_t skip = 0;
-  for (int ky = 0; ky < s.kernel_h; ++ky) {
-    if (ky % plan.units_per_block == 0) ranges[ky / plan.units_per_block] = out, skip = 0;
+  for (int unit = 0, ky = 0; unit < plan.units; ++unit) {
+    if (unit % plan.units_per_block == 0) ranges[unit / plan.units_per_block] = out, skip = 0;
     for (int kx = 0; kx < taps; ++kx) {
       bool any = false;
       out->length = inside ? s.kernel_w * c : c;
@@ -108,6 +108,7 @@ SegmentOf<T, kPixels>* row_segments(const WindowPlan& plan, const T* in, const i
       skip = any ? 0 : skip + out->length;
       out += any;
     }
+    if (++ky == s.kernel_h) ky = 0, in += s.in_slice;
   }
   ranges[plan.k_blocks] = out;
   return out;
@@ -117,10 +118,9 @@ template <class T, int kPixels>
 SegmentOf<T, kPixels>* tap_segments(const WindowPlan& plan, const T* in, const int64_t (*at)[3], int pixels,
                                     const SegmentOf<T, kPixels>** ranges, SegmentOf<T, kPixels>* out) {
   const ConvShape& s = plan.shape;
-  const int64_t c = s.in_c / s.groups;
+  const int64_t c = s.in_c / s.groups / s.slices;
   int64_t skip = 0;
-  int unit = 0;
-  for (int ky = 0; ky < s.kernel_h; ++ky) {
+  for (int unit = 0, ky = 0; unit < plan.units;) {
     for (int kx = 0; kx < s.kernel_w; ++kx) {
       const T* source[kPixels];
       bool any = false;
@@ -132,14 +132,16 @@ SegmentOf<T, kPixels>* tap_segments(const WindowPlan& plan, const T* in, const i
       }
       for (int q = 0; q < plan.chunks; ++q, ++unit) {
         if (unit % plan.units_per_block == 0) ranges[unit / plan.units_per_block] = out, skip = 0;
-        out->length = smaller(plan.chunk, c - int64_t{q} * plan.chunk);
+        const int64_t begin = int64_t{q} * plan.chunk;
+        out->length = smaller(plan.chunk, c - begin);
         out->skip = skip;
         for (int i = 0; i < pixels; ++i)
-          out->source[i] = source[i] ? source[i] + q * plan.chunk_pitch : static_cast<const T*>(plan.zeros);
+          out->source[i] = source[i] ? source[i] + begin : static_cast<const T*>(plan.zeros);
         skip = any ? 0 : skip + out->length;
         out += any;
       }
     }
+    if (++ky == s.kernel_h) ky = 0, in += s.in_slice;
   }
   ranges[plan.k_blocks] = out;
   return out;
@@ -150,7 +152,8 @@ template <class T, int kPixels>
 void fill_tables(const WindowPlan& plan, const TablesOf<T, kPixels>& tables, const T* in, int64_t first, int64_t count,
                  int64_t large, int small) {
   const ConvShape& s = plan.shape;
-  const bool linear_in = is_pointwise(s) && s.in_row == s.in_w * s.in_pixel && s.in_image == s.in_h * s.in_row;
+  const bool linear_in =
+      s.slices == 1 && is_pointwise(s) && s.in_row == s.in_w * s.in_pixel && s.in_image == s.in_h * s.in_row;
   SegmentOf<T, kPixels>* segment = tables.segments;
   PixelCursor cursor(s, first);
   int64_t pixel = first;
@@ -171,7 +174,7 @@ void fill_tables(const WindowPlan& plan, const TablesOf<T, kPixels>& tables, con
       for (int q = 0; q < plan.chunks; ++q) {
         segment[q].length = smaller(plan.chunk, s.in_c / s.groups - int64_t{q} * plan.chunk);
         segment[q].skip = 0;
-        for (int i = 0; i < pixels; ++i) segment[q].source[i] = in + (pixel + i) * s.in_pixel + q * plan.chunk_pitch;
+        for (int i = 0; i < pixels; ++i) segment[q].source[i] = in + (pixel + i) * s.in_pixel + q * plan.chunk;
       }
       for (int b = 0; b < plan.k_blocks; ++b) ranges[b] = segment + b * plan.units_per_block;
       segment += plan.chunks;
@@ -187,7 +190,8 @@ void fill_tables(const WindowPlan& plan, const TablesOf<T, kPixels>& tables, con
 
 // Offset in K of a K block.
 inline int64_t block_k(const WindowPlan& plan, int block) {
-  const int64_t unit = int64_t{block} * plan.units_per_block, c = plan.shape.in_c / plan.shape.groups;
+  const int64_t unit = int64_t{block} * plan.units_per_block,
+                c = plan.shape.in_c / plan.shape.groups / plan.shape.slices;
   if (unit >= plan.units) return plan.k;
   if (plan.rows) return unit * plan.shape.kernel_w * c;
   return unit / plan.chunks * c + unit % plan.chunks * plan.chunk;
