@@ -74,6 +74,9 @@ static TENON_INLINE const float* accumulate(Sums<R>& sums, const float* const (&
   return b;
 }
 
+// Pixels of a tile that has one vector of sums each: as many as keep the multipliers busy.
+constexpr int kHalfPixels = kTilePixels < 12 ? 12 : kTilePixels;
+
 // Calls f.operator()<n>() for a runtime n in 1..kTilePixels.
 template <int N = kTilePixels, class F>
 static TENON_INLINE void with_rows(int n, const F& f) {

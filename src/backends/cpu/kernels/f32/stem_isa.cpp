@@ -66,6 +66,62 @@ __attribute__((noinline)) void stem_tiles(const StemJob& job, int64_t x, int64_t
   }
 }
 
+// The same of at most kLanes channels.
+template <int R>
+__attribute__((noinline)) void stem_half_tiles(const StemJob& job, int64_t x, int64_t count) {
+  for (int64_t t = 0; t < count; ++t, x += R) {
+    Vec sums[R];
+    TENON_UNROLL
+    for (int i = 0; i < R; ++i) sums[i] = zero();
+    const float* b = job.panel;
+    const float* rows = job.rows + x;
+    const int64_t* const stop = job.taps + job.k;
+    for (const int64_t* tap = job.taps; tap != stop; ++tap, b += kBlock) {
+      const float* a = rows + *tap;
+      const Vec w = load(b);
+      TENON_UNROLL
+      for (int i = 0; i < R; ++i) add_product(sums[i], set1(a[i]), w);
+    }
+    const Vec bias = load(job.bias);
+    TENON_UNROLL
+    for (int i = 0; i < R; ++i) sums[i] = add(sums[i], bias);
+    float* out = job.out + x * job.out_pixel;
+    if (job.in_registers) {
+      const Vec low = set1(job.epilogue->alpha), high = set1(job.epilogue->beta);
+      TENON_UNROLL
+      for (int i = 0; i < R; ++i) store(out + i * job.out_pixel, min(high, max(low, sums[i])));
+      continue;
+    }
+    alignas(64) float scratch[R * kBlock];
+    int64_t out_at[R], residual_at[R];
+    TENON_UNROLL
+    for (int i = 0; i < R; ++i) {
+      out_at[i] = i * job.out_pixel;
+      residual_at[i] = (x + i) * job.res_pixel;
+      store(scratch + i * kBlock, sums[i]);
+    }
+    finish_tile(scratch, R, job.channels, *job.epilogue, job.residual, residual_at, out, out_at);
+  }
+}
+
+// All pixels of a row, in tiles of as many or one fewer.
+void stem_row(const StemJob& job, int64_t pixels, bool half) {
+  const int64_t most = half ? kHalfPixels : kTilePixels;
+  const int64_t count = (pixels + most - 1) / most, large = pixels % count;
+  const int small = static_cast<int>(pixels / count);
+  const auto tiles = [&](int size, int64_t x, int64_t number) {
+    if (half) {
+      with_rows<kHalfPixels>(
+          size, [&]<int R>() __attribute__((always_inline)) { stem_half_tiles<R>(job, x, number); });
+    } else {
+      with_rows(
+          size, [&]<int R>() __attribute__((always_inline)) { stem_tiles<R>(job, x, number); });
+    }
+  };
+  if (large) tiles(small + 1, 0, large);
+  tiles(small, large * (small + 1), count - large);
+}
+
 // One input row with its padding, split into phases.
 void fill_row(const StemPlan& plan, const float* row, float* to) {
   const ConvShape& s = plan.shape;
@@ -105,8 +161,6 @@ void run(const StemPlan& plan, const float* in, const float* residual, float* ou
   job.epilogue = &e;
   job.out_pixel = s.out_pixel;
   job.res_pixel = s.res_pixel;
-  const int64_t count = (s.out_w + kTilePixels - 1) / kTilePixels, large = s.out_w % count;
-  const int small = static_cast<int>(s.out_w / count);
   const int64_t all = s.batch * s.out_h, end = all * (worker.id + 1) / worker.count;
   for (int64_t row = all * worker.id / worker.count; row < end; ++row) {
     const int64_t image = row / s.out_h, y = row % s.out_h;
@@ -134,13 +188,11 @@ void run(const StemPlan& plan, const float* in, const float* residual, float* ou
       job.bias = plan.bias + n;
       job.slopes = e.slopes + n;
       job.channels = static_cast<int>(smaller(kBlock, s.out_c - n));
-      job.in_registers = job.channels == kBlock && is_clamp(e.act) && !residual;
+      const bool half = job.channels <= kLanes;
+      job.in_registers = job.channels == (half ? kLanes : kBlock) && is_clamp(e.act) && !residual;
       job.residual = residual ? residual + image * s.res_image + y * s.res_row + n : nullptr;
       job.out = out + image * s.out_image + y * s.out_row + n;
-      if (large) with_rows(small + 1, [&]<int R>() __attribute__((always_inline)) { stem_tiles<R>(job, 0, large); });
-      with_rows(small, [&]<int R>() __attribute__((always_inline)) {
-        stem_tiles<R>(job, large * (R + 1), count - large);
-      });
+      stem_row(job, s.out_w, half);
     }
   }
 }

@@ -354,16 +354,14 @@ __attribute__((noinline)) void multiply_point(const Depth& depth, const float* v
 
 __attribute__((noinline)) void multiply_half_point(const Depth& depth, const float* v, float* products, int64_t tiles,
                                                    const float* panel) {
-  // One vector of sums a row: as many rows as keep the multipliers busy.
-  constexpr int kRows = kTilePixels < 12 ? 12 : kTilePixels;
-  const int64_t count = (tiles + kRows - 1) / kRows, large = tiles % count;
+  const int64_t count = (tiles + kHalfPixels - 1) / kHalfPixels, large = tiles % count;
   const int small = static_cast<int>(tiles / count);
   if (large)
-    with_rows<kRows>(
+    with_rows<kHalfPixels>(
         small + 1, [&]<int R>()
                        __attribute__((always_inline)) { multiply_half_rows<R>(v, depth, large, panel, products); });
   const int64_t done = large * (small + 1);
-  with_rows<kRows>(
+  with_rows<kHalfPixels>(
       small, [&]<int R>() __attribute__((always_inline)) {
         multiply_half_rows<R>(v + done * depth.pitch, depth, count - large, panel, products + done * kBlock);
       });
