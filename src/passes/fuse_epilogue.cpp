@@ -153,8 +153,9 @@ bool hoist_activation(ir::Graph& graph, ir::NodeId id) {
 bool fuse_epilogue_at(ir::Graph& graph, ir::NodeId id) {
   const bool alone = only_activates(graph, graph.node(id));
   if (!alone && !takes_epilogue(graph, graph.node(id))) return false;
-  bool changed = hoist_activation(graph, id);
+  bool changed = false;
   for (;;) {
+    changed |= hoist_activation(graph, id);
     const ir::ValueId result = graph.node(id).outputs[0];
     const ir::NodeId user = graph.only_user(result);
     if (user == ir::no_node || graph.node(user).outputs.size() != 1) return changed;
