@@ -253,6 +253,7 @@ static TENON_INLINE Vec bit_xor(Vec a, Vec b) { return _mm_xor_ps(a, b); }
 static TENON_INLINE Vec select_less(Vec a, Vec b, Vec yes, Vec no) {
   return _mm_blendv_ps(no, yes, _mm_cmplt_ps(a, b));
 }
+static TENON_INLINE bool all_less(Vec a, Vec b) { return _mm_movemask_ps(_mm_cmplt_ps(a, b)) == 15; }
 static TENON_INLINE bool any_less(Vec a, Vec b) { return _mm_movemask_ps(_mm_cmplt_ps(a, b)) != 0; }
 static TENON_INLINE Vec nan_or(Vec a, Vec x) { return _mm_blendv_ps(x, a, _mm_cmpunord_ps(a, a)); }
 static TENON_INLINE Vec permute(Vec v, const int32_t* index) {

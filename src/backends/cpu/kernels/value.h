@@ -50,15 +50,25 @@ struct Value {
     return Value(div(a.v, add(set1(1.f), exp(bit_xor(set1(-0.f), x.v)))));
   }
 
+  // The C library takes what vectors do not: a number's result does not depend on those beside it.
+  friend TENON_INLINE Value sin(Value x) {
+    const Vec a = abs(x.v), y = bit_xor(sine(a, 0), sign_of(x.v));
+    if (all_less(a, set1(most_of_sine))) [[likely]]
+      return Value(y);
+    const Value exact = x.each([](float one) { return expr::sin(one); });
+    return Value(select_less(a, set1(most_of_sine), y, exact.v));
+  }
+  friend TENON_INLINE Value cos(Value x) {
+    const Vec a = abs(x.v), y = sine(a, 1);
+    if (all_less(a, set1(most_of_sine))) [[likely]]
+      return Value(y);
+    const Value exact = x.each([](float one) { return expr::cos(one); });
+    return Value(select_less(a, set1(most_of_sine), y, exact.v));
+  }
+
   // These have no vector form: the C library takes lane by lane.
   friend TENON_INLINE Value log(Value x) {
     return x.each([](float a) { return expr::log(a); });
-  }
-  friend TENON_INLINE Value sin(Value x) {
-    return x.each([](float a) { return expr::sin(a); });
-  }
-  friend TENON_INLINE Value cos(Value x) {
-    return x.each([](float a) { return expr::cos(a); });
   }
   friend TENON_INLINE Value log1p_exp(Value x) {
     return x.each([](float a) { return expr::log1p_exp(a); });
