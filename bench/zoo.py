@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Races Tenon against its peers on 79 networks of 18 families: which is slower than a peer?
+"""Races Tenon against its peers on 80 networks of 18 families: which is slower than a peer?
 
 Networks come from torchvision, timm and transformers (zoo_networks.py), with random weights and with BatchNorm
 statistics and constant parameters made random, so that nothing folds away that training would keep. Each is exported to
