@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <optional>
 
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
@@ -16,16 +17,23 @@ using backends::Reason;
 constexpr int64_t tile = 512;       // neighbouring lines whose sums advance together
 constexpr int64_t rows_beside = 8;  // rows whose sums do not wait for each other
 
+/// The constant axis, counted from the front; none where it is not known or is none of the input's.
+std::optional<size_t> axis_of(const Problem& problem) {
+  const Tensor& axes = problem.inputs[1].constant;
+  if (!axes || axes.elements() != 1 || (axes.dtype() != DType::i32 && axes.dtype() != DType::i64)) return std::nullopt;
+  const auto rank = static_cast<int64_t>(problem.inputs[0].dims.rank());
+  const int64_t axis = axes.dtype() == DType::i32 ? *axes.data<int32_t>() : *axes.data<int64_t>();
+  if (axis < -rank || axis >= rank) return std::nullopt;
+  return static_cast<size_t>(axis < 0 ? axis + rank : axis);
+}
+
 /// CumSum along any axis, in the order of the reference.
 class CumSumStep : public backends::Step {
  public:
   explicit CumSumStep(const Problem& problem)
       : is_exclusive_(problem.node->integer("exclusive", 0)), ops_(row_ops(isa_for(problem))) {
     const Dims& dims = problem.inputs[0].dims;
-    const Tensor& axes = problem.inputs[1].constant;
-    int64_t axis = axes.dtype() == DType::i32 ? *axes.data<int32_t>() : *axes.data<int64_t>();
-    if (axis < 0) axis += static_cast<int64_t>(dims.rank());
-    const auto [outer, size, inner] = ops::around(dims, static_cast<size_t>(axis));
+    const auto [outer, size, inner] = ops::around(dims, *axis_of(problem));
     outer_ = outer, count_ = size, inner_ = inner;
     const bool reverse = problem.node->integer("reverse", 0);
     first_ = reverse ? (size - 1) * inner : 0, step_ = reverse ? -inner : inner;
@@ -71,8 +79,7 @@ class CumSumStep : public backends::Step {
 
 Reason refuses(const Problem& problem) {
   if (problem.inputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
-  if (!problem.inputs[1].constant || problem.inputs[1].constant.elements() != 1)
-    return {Reason::not_constant, "the axis"};
+  if (!axis_of(problem)) return {Reason::not_constant, "the axis"};
   return problem.inputs[0].dims.elements() == 0 ? Reason(Reason::empty) : Reason();
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<CumSumStep>(problem); }
