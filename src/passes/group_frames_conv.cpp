@@ -83,8 +83,7 @@ std::optional<Frames> frames_of(const ir::Graph& graph, ir::NodeId id, const std
 std::optional<Group> frames_conv_at(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
   const ir::Node& conv = graph.node(id);
   if (taken.count(id) || conv.op != "Conv" || conv.text("layout", "") != "NHWC" || conv.has("input_layout") ||
-      conv.has("slopes") ||
-      conv.integer("group", 1) != 1 || graph.value(conv.outputs[0]).dtype != DType::f32)
+      conv.has("slopes") || conv.integer("group", 1) != 1 || graph.value(conv.outputs[0]).dtype != DType::f32)
     return std::nullopt;
   const ir::NodeId reshape = graph.value(conv.inputs[0]).producer;
   if (reshape == ir::no_node || taken.count(reshape) || graph.only_user(conv.inputs[0]) != id ||

@@ -14,8 +14,8 @@ struct ConvNode {
   int64_t strides[2], dilations[2], pads[2], groups;  // pads before both axes
   Epilogue epilogue;                                  // whose slopes are the node's
   int64_t slopes;                                     // how many
-  // Of FramesConv, which has no slopes: output frames of a volume, frames that each sees, and what lies between those and
-  // between the first ones of two; count is 0 where it is none. `sizes` are those of an image that it sees.
+  // Of FramesConv, which has no slopes: output frames of a volume, frames that each sees, and what lies between those
+  // and between the first ones of two; count is 0 where it is none. `sizes` are those of an image that it sees.
   int64_t frames = 0, count = 0, step = 1, stride = 1;
   std::vector<int64_t> sizes;
 

@@ -100,7 +100,7 @@ __attribute__((noinline)) void stem_half_tiles(const StemJob& job, int64_t x, in
       residual_at[i] = (x + i) * job.res_pixel;
       store(scratch + i * kBlock, sums[i]);
     }
-    finish_tile(scratch, R, job.channels, *job.epilogue, job.residual, residual_at, out, out_at);
+    finish_tile(scratch, R, job.channels, *job.epilogue, job.slopes, job.residual, residual_at, out, out_at);
   }
 }
 
