@@ -53,6 +53,7 @@ Dims unpooled(const ir::Node& node, const Dims& x) {
 
 Reason refuses(const Problem& problem) {
   if (problem.inputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  if (problem.inputs[1].dtype != DType::i64) return {Reason::element_type, "indices", "i64"};
   if (!(problem.inputs[1].dims == problem.inputs[0].dims)) return {Reason::shape, "indices", "the input's sizes"};
   if (!(unpooled(*problem.node, problem.inputs[0].dims) == problem.outputs[0].dims))
     return {Reason::shape, "the output", "no padding"};

@@ -113,7 +113,8 @@ Copies slice(const Problem& problem) {
   for (int64_t at = 0; at < problem.inputs[1].constant.elements(); ++at) {
     int64_t axis = present(3) ? integer(3, at) : at;
     if (axis < 0) axis += static_cast<int64_t>(x.dims.rank());
-    const int64_t step = present(4) ? integer(4, at) : 1, size = x.dims[axis];
+    const int64_t size = x.dims[axis], most = size + 1;  // a longer step takes one element, too
+    const int64_t step = std::clamp(present(4) ? integer(4, at) : 1, -most, most);
     int64_t start = integer(1, at);
     if (start < 0) start += size;
     start = step > 0 ? std::clamp<int64_t>(start, 0, size) : std::clamp<int64_t>(start, 0, size - 1);
