@@ -3,8 +3,8 @@
 
 #include "backends/cuda/runtime/executable.h"
 
-/// Neighbouring steps that are small copies, such as what a decoder appends to its caches, are one launch: a step of a
-/// recording takes one to two microseconds whatever it does.
+/// Neighbouring steps that are small copies, such as what a decoder appends to its caches, are one launch: each launch
+/// of a recording takes its time whatever it does. A fault in one is blamed on the first of its steps.
 namespace tenon::cuda {
 namespace {
 
