@@ -19,16 +19,19 @@ bool meets(const std::vector<Footprint>& a, const std::vector<Footprint>& b) {
 
 }  // namespace
 
+bool DeviceExecutable::copies_of(const BoundStep& step, std::vector<CopyPart>& parts) {
+  Launch launch{};
+  launch.inputs = step.inputs.data(), launch.outputs = step.outputs.data();
+  return step.step->copies(launch, parts);
+}
+
 size_t DeviceExecutable::copies_at(size_t first, std::span<const std::vector<Footprint>> touched,
                                    std::vector<CopyPart>& parts) const {
   parts.clear();
   size_t count = 0;
   for (; count < touched.size(); ++count) {
-    const BoundStep& step = steps_[first + count];
-    Launch launch{};
-    launch.inputs = step.inputs.data(), launch.outputs = step.outputs.data();
     std::vector<CopyPart> own;
-    if (!step.step->copies(launch, own) || parts.size() + own.size() > most_copies) break;
+    if (!copies_of(steps_[first + count], own) || parts.size() + own.size() > most_copies) break;
     bool fits = std::all_of(own.begin(), own.end(), [](const CopyPart& part) { return part.count <= most_units; });
     for (size_t before = 0; fits && before < count; ++before) fits = !meets(touched[before], touched[count]);
     if (!fits) break;

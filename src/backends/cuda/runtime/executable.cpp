@@ -110,9 +110,7 @@ void DeviceExecutable::bind() {
   size_t copies = 0;
   for (const BoundStep& step : steps_) {
     std::vector<CopyPart> parts;
-    Launch launch{};
-    launch.inputs = step.inputs.data(), launch.outputs = step.outputs.data();
-    if (step.step && step.step->copies(launch, parts)) copies += parts.size();
+    if (step.step && copies_of(step, parts)) copies += parts.size();
   }
   if (copies > 1) copies_ = device_.function(Source{"copies.cu", {}, ""}, "copies");
   for (size_t at = 0; at < steps_.size(); ++at)

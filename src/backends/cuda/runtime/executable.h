@@ -124,6 +124,8 @@ class DeviceExecutable : public backends::StreamExecutable {
   std::vector<Segment> record();
   void enqueue_concurrently(size_t first, size_t last);
   void enqueue_in_order(size_t first, size_t last);
+  /// Whether copies are all that a step of the GPU does, where its operands are now; appends them.
+  static bool copies_of(const BoundStep& step, std::vector<CopyPart>& parts);
   /// How many steps from the first on, whose footprints are given, may be one launch, and their copies.
   size_t copies_at(size_t first, std::span<const std::vector<Footprint>> touched, std::vector<CopyPart>& parts) const;
   void enqueue_copies(size_t first, const std::vector<CopyPart>& parts, Stream stream) const;
