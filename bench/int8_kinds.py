@@ -219,6 +219,20 @@ def anchors(outputs, labels):
 
 
 SIDE = 96  # of most images of int8_more_nets.py
+def centres(outputs, labels):
+    """Boxes of the points that are the highest of their neighbours."""
+    found = []
+    for scores, sides, places in outputs:
+        padded = np.pad(scores[0], ((0, 0), (1, 1), (1, 1)))
+        high, wide = scores.shape[2:]
+        near = np.max([padded[:, y : y + high, x : x + wide] for y in range(3) for x in range(3)], 0)
+        kinds, y, x = np.nonzero((scores[0] == near) & (scores[0] > 1e-3))
+        centre = 4 * np.stack([x + places[0, 0, y, x], y + places[0, 1, y, x]], 1)
+        size = 4 * np.exp(sides[0][:, y, x].T.clip(max=4))
+        found.append(nms(corners(np.concatenate([centre, size], 1)), scores[0][kinds, y, x], kinds))
+    return mean_precision(found, labels)
+
+
 KINDS = {
     "classes": top1,
     "segments": mean_iou,
@@ -241,6 +255,7 @@ KINDS = {
     "tags": several,
     "odd": oddness,
     "anchors": anchors,
+    "centres": centres,
 }
 
 

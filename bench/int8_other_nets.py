@@ -3,10 +3,11 @@
 """Small networks of further kinds, trained in FP32 on drawn images, unlike those of int8_nets.py and int8_more_nets.py.
 
 A mask of one channel as logits (cuts), depth (depths), an image of twice the size (larger), several labels an image as
-sigmoid (labels) and as logits (tags), an autoencoder whose error shows what is odd (odd), and a detector of anchors
-with undecoded boxes (anchors). For int8_kinds.py.
+sigmoid (labels) and as logits (tags), an autoencoder whose error shows what is odd (odd), a detector of anchors with
+undecoded boxes (anchors), and one of centre points: scores, sizes and offsets in three maps (centres). For
+int8_kinds.py.
 
-  bench/int8_other_nets.py FOLDER [cuts] [depths] [larger] [labels] [tags] [odd] [anchors]
+  bench/int8_other_nets.py FOLDER [cuts] [depths] [larger] [labels] [tags] [odd] [anchors] [centres]
 """
 
 import json
@@ -166,6 +167,43 @@ class Anchors(nn.Module):
         return rows(self.kinds, len(KINDS_OF_BOXES)), rows(self.sides, 4)
 
 
+class Centres(nn.Module):
+    """Likelihoods of centres at a quarter of the side, logarithms of sizes in cells, and offsets within a cell."""
+
+    def __init__(self):
+        super().__init__()
+        up = [nn.ConvTranspose2d(64, 48, 4, 2, 1, bias=False), nn.BatchNorm2d(48), nn.ReLU()]
+        self.body = nn.Sequential(Trunk(act=nn.ReLU), *up, conv(48, 48, 3))
+        self.kinds = nn.Conv2d(48, len(KINDS_OF_BOXES), 1)
+        self.sides, self.places = nn.Conv2d(48, 2, 1), nn.Conv2d(48, 2, 1)
+        nn.init.constant_(self.kinds.bias, -4)
+
+    def forward(self, x):
+        x = self.body(x)
+        return self.kinds(x).sigmoid(), self.sides(x), self.places(x)
+
+
+def centres_loss(model, images, labels):
+    """The focal loss of CenterNet (Zhou et al., 2019, Objects as Points), and absolute errors at the centres."""
+    scores, sides, places = model(images)
+    scores, cost, count = scores.clamp(1e-4, 1 - 1e-4), 0, sum(map(len, labels))
+    wanted = torch.zeros_like(scores)
+    rows, columns = torch.meshgrid(torch.arange(SIDE // 4), torch.arange(SIDE // 4), indexing="ij")
+    for at, objects in enumerate(labels):
+        for kind, (left, top, right, bottom) in objects:
+            x, y, wide, high = (left + right) / 8, (top + bottom) / 8, (right - left) / 4, (bottom - top) / 4
+            column, row = min(int(x), SIDE // 4 - 1), min(int(y), SIDE // 4 - 1)
+            far = ((columns - column) / wide) ** 2 + ((rows - row) / high) ** 2
+            wanted[at, kind] = torch.maximum(wanted[at, kind], (-far * 18).exp())
+            own = torch.tensor([np.log(wide), np.log(high)]), torch.tensor([x - column, y - row])
+            cost = cost + (sides[at, :, row, column] - own[0]).abs().sum()
+            cost = cost + (places[at, :, row, column] - own[1]).abs().sum()
+    is_centre = wanted == 1
+    found = ((1 - scores) ** 2 * scores.log())[is_centre].sum()
+    empty = ((1 - wanted) ** 4 * scores**2 * (1 - scores).log())[~is_centre].sum()
+    return (cost - found - empty) / max(count, 1)
+
+
 def boxes_of(offsets):
     table = anchor_table()
     centre = table[:, :2] + offsets[..., :2] * table[:, 2:]
@@ -220,6 +258,7 @@ KINDS = {
     "tags": (draw_labels, Tags, tags_loss, 900, 32, 1000, 6000),
     "odd": (draw_odd, Odd, odd_loss, 800, 16, 1000, 3000),
     "anchors": (draw_boxes, Anchors, anchors_loss, 700, 24, 600, 5000),
+    "centres": (draw_boxes, Centres, centres_loss, 700, 24, 600, 5000),
 }
 
 

@@ -327,6 +327,7 @@ const char* metric_of(OutputKind kind) {
     case OutputKind::tokens: return "share of fp32's most likely tokens";
     case OutputKind::decisions: return "expected agreement with fp32's decisions";
     case OutputKind::amounts: return "nearness to fp32's numbers";
+    case OutputKind::scored: return "share of fp32's signal where it scores";
     case OutputKind::signal: break;
   }
   return "share of fp32's signal in the outputs";
@@ -345,6 +346,7 @@ Measure measure_of(OutputKind kind) {
     case OutputKind::decisions: return {1.5, 0.75, 12, 0};
     case OutputKind::amounts:
     case OutputKind::coordinates: return {1, 1, 1.5, 0};
+    case OutputKind::scored: return {1, 0.5, 1.1, 0};
     case OutputKind::signal: break;
   }
   return {1, 0.1, 1.1, 0};

@@ -34,6 +34,7 @@ enum class OutputKind {
   tokens,       ///< for tokens as inputs, scores of a vocabulary at each position
   decisions,    ///< beside other outputs likelihoods of classes; or the logit or the likelihood of one
   amounts,      ///< one number a sample that is neither
+  scored,       ///< beside other outputs scores at many positions, or numbers that count where these are high
 };
 OutputKind kind_of(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
 

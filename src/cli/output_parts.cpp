@@ -39,7 +39,9 @@ bool are_likelihoods(std::span<const float> numbers) {
 }
 
 /// Kinds of which each output is a part of its own.
-bool is_alone(OutputKind kind) { return kind == OutputKind::decisions || kind == OutputKind::amounts; }
+bool is_alone(OutputKind kind) {
+  return kind == OutputKind::decisions || kind == OutputKind::amounts || kind == OutputKind::scored;
+}
 
 /// The logarithm of the odds of yes, within what tells one answer from another.
 double log_odds(float number, bool is_logit) {
@@ -70,9 +72,11 @@ void OutputParts::begin(const std::vector<Tensor>& inputs, const std::vector<Ten
     else others_.push_back(at), rest.push_back(outputs[at]);
   others_kind_ = cli::kind_of(inputs, rest);
   if (others_kind_ == OutputKind::sequence) others_kind_ = OutputKind::signal;  // texts come alone, heads do not
+  if (others_kind_ == OutputKind::signal) scored_.begin(outputs);
 }
 
 void OutputParts::see(const std::vector<Tensor>& outputs, int64_t row) {
+  scored_.see(outputs, row);
   for (Vector& vector : vectors_)
     if (const Tensor& output = outputs[vector.output]; is_vector(output) && row < output.dims()[0]) {
       const std::span<const float> numbers = row_of(output, row);
@@ -105,10 +109,16 @@ OutputKind OutputParts::kind_of(Vector& vector) {
 
 void OutputParts::recognise() {
   std::vector<Rule> all;
-  for (const size_t output : others_) all.push_back({others_kind_, {output}, 0, false, 0});
+  const std::vector<ScoredOutputs::Output> scored = scored_.recognise();
+  for (const ScoredOutputs::Output& output : scored)
+    all.push_back({.kind = OutputKind::scored, .outputs = {output.at}, .scored = output});
+  for (const size_t output : others_)
+    if (std::ranges::find(scored, output, &ScoredOutputs::Output::at) == scored.end())
+      all.push_back({.kind = others_kind_, .outputs = {output}});
   for (Vector& vector : vectors_) {
     const OutputKind kind = kind_of(vector);
-    all.push_back({kind, {vector.output}, vector.variance, vector.is_logit, 0});
+    all.push_back(
+        {.kind = kind, .outputs = {vector.output}, .variance = vector.variance, .is_logit = vector.is_logit});
     vector.samples.clear();
   }
   std::ranges::sort(all, {}, [](const Rule& rule) { return rule.outputs[0]; });
@@ -144,6 +154,10 @@ void OutputParts::add(const std::vector<Tensor>& exact, const std::vector<Tensor
   sums.resize(rules_.size());
   for (size_t at = 0; at < rules_.size(); ++at) {
     const Rule& rule = rules_[at];
+    if (rule.kind == OutputKind::scored) {
+      add_scored(rule, exact, other, row, sums[at]);
+      continue;
+    }
     std::vector<Tensor> before, after;
     for (const size_t output : rule.outputs) before.push_back(exact[output]), after.push_back(other[output]);
     const bool fits = is_vector(before[0]) && row < before[0].dims()[0] && before[0].dims() == after[0].dims();
@@ -152,7 +166,18 @@ void OutputParts::add(const std::vector<Tensor>& exact, const std::vector<Tensor
   }
 }
 
+void OutputParts::add_scored(const Rule& rule, const std::vector<Tensor>& exact, const std::vector<Tensor>& other,
+                             int64_t row, Part& sum) {
+  for (const size_t at : {rule.scored.at, rule.scored.scores}) {
+    const Dims &before = exact[at].dims(), &after = other[at].dims();
+    if (row >= before[0]) return sum.scored.skip(false);
+    if (before != after || exact[at].elements() / before[0] % rule.scored.positions != 0) return sum.scored.skip(true);
+  }
+  ScoredOutputs::add(rule.scored, exact, other, row, sum.scored);
+}
+
 double OutputParts::lost(const Rule& rule, Part& sum, std::span<const uint32_t> weights) {
+  if (rule.kind == OutputKind::scored) return sum.scored.lost(weights);
   if (rule.kind == OutputKind::decisions) return 1 - sum.decisions.value(weights);
   const double lost = sum.kept.lost(weights);
   return rule.kind == OutputKind::amounts ? std::sqrt(std::clamp(lost, 0.0, 1.0)) : lost;

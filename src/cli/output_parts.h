@@ -6,24 +6,27 @@
 #include <vector>
 
 #include "cli/output_kind.h"
+#include "cli/scored_outputs.h"
 
 namespace tenon::cli {
 
-/// The outputs of a model that has several, or one number a sample: vectors by what each is, all others together, and
-/// each of these parts within a limit of its own. As one signal the few numbers that reach far would hide the others.
+/// The outputs of a model that has several, or one number a sample: vectors by what each is, numbers at the positions
+/// of scores by these, all others together, and each of these parts within a limit of its own. As one signal the few
+/// numbers that reach far would hide the others.
 class OutputParts {
  public:
   /// What is left of a part.
   struct Part {
     Kept kept;
     metrics::Agreement decisions;
+    metrics::ScoredSignal scored;
   };
   using Parts = std::vector<Part>;
 
   /// Takes outputs apart, those of the first batch with one sample after the other.
   void begin(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
   /// Whether they are judged together, as one kind.
-  bool empty() const { return vectors_.empty(); }
+  bool empty() const { return vectors_.empty() && scored_.empty(); }
   /// Notes the reference's vectors of a sample.
   void see(const std::vector<Tensor>& outputs, int64_t row);
   /// Tells what the parts are, when all samples have been seen.
@@ -53,12 +56,16 @@ class OutputParts {
     double variance;
     bool is_logit;
     double scale;  // the first part's limit over this one's
+    ScoredOutputs::Output scored;
   };
   static OutputKind kind_of(Vector& vector);
+  static void add_scored(const Rule& rule, const std::vector<Tensor>& exact, const std::vector<Tensor>& other,
+                         int64_t row, Part& sum);
   static void add(const Rule& rule, const Tensor& exact, const Tensor& other, int64_t row, Part& sum);
   static double lost(const Rule& rule, Part& sum, std::span<const uint32_t> weights);
 
   std::vector<Vector> vectors_;
+  ScoredOutputs scored_;
   std::vector<size_t> others_;
   OutputKind others_kind_ = OutputKind::signal;
   std::vector<Rule> rules_;

@@ -111,5 +111,64 @@ TEST(output_parts, count_numbers_beside_what_samples_differ_by) {
   EXPECT_EQ(one.lost({vectors(1, [](int64_t, int64_t) { return NAN; })}), 1);
 }
 
+/// Rows of 100 anchors: a score of each of `kinds` classes, high at two of them, and four offsets.
+float score(int64_t sample, int64_t anchor, int64_t kind) {
+  const bool is_there = anchor % 50 == sample % 50 && kind == 0;
+  return is_there ? 0.8f + 0.1f * wave(anchor) : 0.01f + 0.01f * wave(anchor + kind);
+}
+float logit(float share) { return std::log(share / (1 - share)); }
+
+Tensor rows(int64_t channels, const std::function<float(int64_t sample, int64_t anchor, int64_t channel)>& make) {
+  Tensor output(DType::f32, {samples, 100, channels});
+  for (int64_t at = 0; at < output.elements(); ++at)
+    output.data<float>()[at] = make(at / channels / 100, at / channels % 100, at % channels);
+  return output;
+}
+float offset(int64_t sample, int64_t anchor, int64_t channel) { return wave(7 * sample + 3 * anchor + channel); }
+
+TEST(output_parts, count_where_scores_are_high) {
+  const std::string metric = "share of fp32's signal where it scores, and as much of the others' limits";
+  const auto logits = [](int64_t sample, int64_t anchor, int64_t kind) { return logit(score(sample, anchor, kind)); };
+  const auto softmax = [](int64_t sample, int64_t anchor, int64_t kind) {
+    return kind == 0 ? 1 - score(sample, anchor, 0) : score(sample, anchor, 0);
+  };
+  const std::vector<Tensor> scores = {rows(3, score), rows(3, logits), rows(2, softmax), rows(1, score)};
+  for (const Tensor& one : scores) {
+    const Case both({one, rows(4, offset)});
+    EXPECT_EQ(both.parts.metric(), metric);
+    EXPECT_EQ(both.lost(both.exact), 0);
+    const auto moved = [&](bool where_high) {
+      return both.lost({one, rows(4, [&](int64_t sample, int64_t anchor, int64_t channel) {
+                          const bool is_high = score(sample, anchor, 0) > 0.5f;
+                          return offset(sample, anchor, channel) + (is_high == where_high ? 0.3f : 0.f);
+                        })});
+    };
+    EXPECT_LT(moved(false), 0.01);  // although they are most
+    EXPECT_GT(moved(true), 0.1);
+  }
+  // Maps with channels in front are read as well, and scores that are lost are seen.
+  const auto turned = [](const Tensor& from) {
+    const int64_t channels = from.dims()[2];
+    Tensor to(DType::f32, {samples, channels, 10, 10});
+    for (int64_t at = 0; at < to.elements(); ++at)
+      to.data<float>()[at] =
+          from.data<float>()[at / channels / 100 * channels * 100 + at % 100 * channels + at / 100 % channels];
+    return to;
+  };
+  const Case maps({turned(rows(4, offset)), turned(rows(3, score))});
+  EXPECT_EQ(maps.parts.metric(), metric);
+  EXPECT_GT(maps.lost({maps.exact[0], turned(rows(3, [](int64_t, int64_t, int64_t) { return 0.01f; }))}), 0.9);
+  EXPECT_EQ(maps.lost({maps.exact[0], rows(3, score)}), 1);
+}
+
+TEST(output_parts, are_no_scores_where_most_positions_have_some) {
+  const auto many = [](int64_t sample, int64_t anchor, int64_t) { return 0.5f + 0.4f * wave(sample + anchor); };
+  const auto none = [](int64_t, int64_t anchor, int64_t) { return 0.01f + 0.01f * wave(anchor); };
+  for (const Tensor& one : {rows(1, many), rows(1, none)})
+    EXPECT_EQ(Case({one, rows(4, offset)}).parts.metric(), "share of fp32's signal in the outputs");
+  // Nor where there is nothing else at their positions.
+  EXPECT_EQ(Case({rows(1, score), rows(3, score)}).parts.metric(), "share of fp32's signal in the outputs");
+}
+
 }  // namespace
 }  // namespace tenon::cli

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/scored_outputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "cli/output_kind.h"
+
+namespace tenon::cli {
+namespace {
+
+using Output = ScoredOutputs::Output;
+
+constexpr int64_t fewest_positions = 64, most_channels = 512;
+
+/// A way to read an output, and which positions it has then.
+struct Reading {
+  Output output;
+  std::string place;
+};
+
+std::vector<Reading> readings_of(const Tensor& tensor, size_t at) {
+  const Dims& dims = tensor.dims();
+  const size_t rank = dims.rank();
+  if (tensor.dtype() != DType::f32 || rank < 2 || rank > 4 || tensor.elements() == 0) return {};
+  std::vector<Reading> found;
+  const auto add = [&](int64_t channels, bool is_last, std::span<const int64_t> sides) {
+    int64_t positions = 1;
+    for (const int64_t side : sides) positions *= side;
+    if (channels > most_channels || positions < fewest_positions) return;
+    found.push_back({{at, at, channels, positions, is_last},
+                     fmt::format("{} {}", rank < 4 || is_last ? "rows" : "maps", fmt::join(sides, "x"))});
+  };
+  const std::vector<int64_t> sizes(dims.begin(), dims.end());
+  const std::span<const int64_t> all = sizes;
+  if (rank == 2) {
+    add(1, true, all.subspan(1));
+  } else if (rank == 3) {
+    add(sizes[2], true, all.subspan(1, 1)), add(sizes[1], false, all.subspan(2));
+  } else {
+    add(sizes[1], false, all.subspan(2)), add(sizes[3], true, all.subspan(1, 2));
+  }
+  return found;
+}
+
+float number_at(std::span<const float> numbers, const Output& output, int64_t channel, int64_t position) {
+  const int64_t at = output.is_last ? position * output.channels + channel : channel * output.positions + position;
+  return numbers[static_cast<size_t>(at)];
+}
+
+/// The most likely of a position's channels.
+float best_at(std::span<const float> numbers, const Output& output, int64_t position) {
+  float best = -std::numeric_limits<float>::infinity();
+  for (int64_t channel = 0; channel < output.channels; ++channel)
+    if (channel != output.background) best = std::max(best, number_at(numbers, output, channel, position));
+  return best;
+}
+
+/// The channel that most positions have where channels are the parts of 1; -1 where they are not.
+int64_t background_of(std::span<const float> numbers, const Output& output) {
+  constexpr double near = 1e-2;
+  if (output.channels < 2) return -1;
+  std::vector<double> sums(static_cast<size_t>(output.channels));
+  for (int64_t position = 0; position < output.positions; ++position) {
+    double sum = 0;
+    for (int64_t channel = 0; channel < output.channels; ++channel) {
+      const double share = number_at(numbers, output, channel, position);
+      if (!(share >= 0)) return -1;
+      sum += share, sums[static_cast<size_t>(channel)] += share;
+    }
+    if (std::fabs(sum - 1) > near) return -1;
+  }
+  return std::ranges::max_element(sums) - sums.begin();
+}
+
+}  // namespace
+
+void ScoredOutputs::begin(const std::vector<Tensor>& outputs) {
+  std::vector<Reading> readings;
+  for (size_t at = 0; at < outputs.size(); ++at)
+    for (Reading& one : readings_of(outputs[at], at)) readings.push_back(std::move(one));
+  for (size_t at = 0; at < outputs.size(); ++at) {
+    const Reading* best = nullptr;
+    int64_t most = 0;
+    for (const Reading& one : readings) {
+      if (one.output.at != at) continue;
+      const int64_t others = std::ranges::count_if(readings, [&](const Reading& other) {
+        return other.output.at != at && other.place == one.place && other.output.is_last == one.output.is_last;
+      });
+      if (others > most) best = &one, most = others;
+    }
+    if (!best) continue;
+    all_.push_back({.output = best->output, .place = best->place + (best->output.is_last ? " last" : "")});
+    all_.back().output.background = background_of(row_of(outputs[at], 0), best->output);
+  }
+}
+
+void ScoredOutputs::see(const std::vector<Tensor>& outputs, int64_t row) {
+  constexpr float slack = 1e-3f, low = 0.05f, high = 0.5f, low_logit = -3;
+  for (Candidate& one : all_) {
+    const Tensor& tensor = outputs[one.output.at];
+    if (row >= tensor.dims()[0]) continue;
+    const std::span<const float> numbers = row_of(tensor, row);
+    if (std::ssize(numbers) != one.output.channels * one.output.positions) continue;
+    one.is_bounded &= std::ranges::all_of(numbers, [](float x) { return x >= -slack && x <= 1 + slack; });
+    for (int64_t position = 0; position < one.output.positions; ++position) {
+      const float best = best_at(numbers, one.output, position);
+      ++one.seen, one.low += best<low, one.high += best> high;
+      one.low_logits += best<low_logit, one.high_logits += best> 0;
+    }
+  }
+}
+
+/// Nearly nothing at most positions, and something at few.
+bool ScoredOutputs::is_score(const Candidate& one) {
+  constexpr double fewest_low = 0.6, most_high = 0.2;
+  const auto all = static_cast<double>(one.seen);
+  const int64_t low = one.is_bounded ? one.low : one.low_logits, high = one.is_bounded ? one.high : one.high_logits;
+  return high > 0 && static_cast<double>(high) <= most_high * all && static_cast<double>(low) >= fewest_low * all;
+}
+
+std::vector<Output> ScoredOutputs::recognise() const {
+  std::vector<Output> found;
+  for (const Candidate& one : all_) {
+    const Candidate* best = nullptr;  // the scores that are highest at the fewest positions
+    bool has_others = false;
+    for (const Candidate& other : all_) {
+      if (other.place != one.place) continue;
+      if (!is_score(other)) has_others = true;
+      else if (!best || other.high < best->high) best = &other;
+    }
+    if (!best || !has_others) continue;
+    Output output = one.output;
+    const Candidate& scores = is_score(one) ? one : *best;
+    output.scores = scores.output.at, output.is_logit = !scores.is_bounded;
+    output.background = scores.output.background;
+    found.push_back(output);
+  }
+  return found;
+}
+
+void ScoredOutputs::add(const Output& output, const std::vector<Tensor>& exact, const std::vector<Tensor>& other,
+                        int64_t row, metrics::ScoredSignal& sum) {
+  const auto sigmoid = [](float x) { return 1 / (1 + std::exp(-x)); };
+  const std::span<const float> wanted = row_of(exact[output.at], row), got = row_of(other[output.at], row);
+  const auto count = static_cast<size_t>(output.positions);
+  if (output.at == output.scores) {
+    std::vector<float> before(wanted.begin(), wanted.end()), after(got.begin(), got.end());
+    if (output.is_logit)
+      for (std::vector<float>* const one : {&before, &after}) std::ranges::transform(*one, one->begin(), sigmoid);
+    return sum.add(0, std::vector<double>(before.size(), 1), before, after, 1);
+  }
+  Output scores{output.scores, output.scores};
+  const std::span<const float> numbers = row_of(exact[output.scores], row);
+  scores.positions = output.positions, scores.is_last = output.is_last, scores.background = output.background;
+  scores.channels = std::ssize(numbers) / output.positions;
+  std::vector<double> weights(count);
+  for (size_t at = 0; at < count; ++at) {
+    const float best = best_at(numbers, scores, static_cast<int64_t>(at));
+    const double score = output.is_logit ? sigmoid(best) : best;
+    weights[at] = score * score;  // or the many that are nothing would outweigh the few that are something
+  }
+  for (int64_t channel = 0; channel < output.channels; ++channel) {
+    const auto first = static_cast<size_t>(output.is_last ? channel : channel * output.positions);
+    sum.add(static_cast<size_t>(channel), weights, wanted.subspan(first), got.subspan(first),
+            output.is_last ? output.channels : 1);
+  }
+}
+
+}  // namespace tenon::cli
