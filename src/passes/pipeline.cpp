@@ -45,7 +45,7 @@ const std::vector<Pass>& pipeline() {
       {"recognise_rotary", "finds rotary embeddings spelled out", recognise_rotary},
       // Rotary embeddings are known by their slices, so this comes behind them.
       {"cut_parts", "slices the parts of a Concat instead of the whole", cut_parts},
-      {"unstack_sums", "adds tensors instead of stacking them for a sum", unstack_sums},
+      {"unstack_sums", "adds tensors, or few parts of one, instead of stacking them for a sum", unstack_sums},
       {"narrow_expands", "leaves axes of one element to the arithmetic that stretches them", narrow_expands},
       {"simplify_einsum", "turns equations of Einsum into those of two operands that share a sum", simplify_einsum},
       {"lower_einsum", "turns sums over shared labels into matrix multiplications", lower_einsum},
