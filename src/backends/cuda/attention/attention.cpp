@@ -3,6 +3,8 @@
 #include "backends/cuda/attention/attention.h"
 
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 #include "backends/cuda/convolution/convolution.h"
 
@@ -151,10 +153,11 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   return list;
 }
 
-/// A block takes `rows` queries.
+/// A block takes `rows` queries, and with `splits` above 1 a part of the keys.
 class AttentionStep : public Step {
  public:
-  AttentionStep(const Problem& problem, Device& device, Function function, int64_t rows, const Grid& block)
+  AttentionStep(const Problem& problem, Device& device, Function function, int64_t rows, const Grid& block,
+                int splits = 1)
       : device_(device), function_(function), mask_(has_mask(problem)), grid_(block) {
     const Dims& dims = problem.outputs[0].dims;
     const size_t rank = dims.rank();
@@ -168,11 +171,20 @@ class AttentionStep : public Step {
     params_.scale = problem.node->real("scale", 1);
     const ops::Epilogue epilogue = conv_epilogue(problem);
     params_.alpha = epilogue.alpha, params_.beta = epilogue.beta;
-    grid_.x = ceil_div(params_.m, rows), grid_.y = params_.heads * (rank > 3 ? dims[0] : 1);
+    grid_.x = ceil_div(params_.m, rows), grid_.y = params_.heads * (rank > 3 ? dims[0] : 1), grid_.z = splits;
+    params_.splits = splits;
+    if (splits == 1) return;
+    const auto count = static_cast<size_t>(grid_.x * grid_.y);
+    workspace_ = count * static_cast<size_t>(splits) * static_cast<size_t>(dims.back() + 2) * sizeof(float);
+    counters_ = Buffer::kept(count * sizeof(uint32_t));
+    counters_.clear();
+    params_.counters = counters_.address();
   }
+  size_t workspace_bytes() const override { return workspace_; }
   void enqueue(const Launch& at) const override {
     Params params = params_;
     params.q = at.inputs[0], params.k = at.inputs[1], params.v = at.inputs[2], params.y = at.outputs[0];
+    params.partial = at.workspace;
     if (mask_) params.mask = at.inputs[3];
     launch(device_, function_, grid_, at, params);
   }
@@ -183,6 +195,8 @@ class AttentionStep : public Step {
   bool mask_;
   Params params_{};
   Grid grid_;
+  size_t workspace_ = 0;
+  Buffer counters_;
 };
 
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
@@ -239,6 +253,66 @@ std::unique_ptr<Step> make_plain(const Problem& problem, Device& device, const T
 }
 
 const KernelRegistrar plain({"tenon:DotAttention", "attention f32", 0, refuses_plain, plain_tactics, make_plain});
+
+// ---- few queries
+
+constexpr int64_t most_queries = 8;
+/// Threads of a block, keys of a group of lanes at a time, parts of all keys.
+struct RowForm {
+  int threads, keys, splits;
+};
+
+std::vector<RowForm> row_forms(const Problem& problem, const Properties& properties) {
+  constexpr int64_t fewest_keys = 64;  // of a part
+  std::vector<RowForm> forms = {{512, 4, 1}, {256, 4, 1}, {512, 2, 1}, {128, 4, 1}};
+  const Dims &y = problem.outputs[0].dims, &k = problem.inputs[1].dims;
+  const int64_t rows = y.elements() / std::max<int64_t>(1, y.back());
+  for (const int splits : {2, 4, 8, 16}) {
+    if (k[k.rank() - 2] < fewest_keys * splits || rows * splits > 2 * properties.multiprocessors) break;
+    forms.push_back({256, 4, splits}), forms.push_back({512, 4, splits});
+  }
+  return forms;
+}
+
+int64_t row_chunk(const Problem& problem) { return is_wide(problem) ? 4 : 8; }
+
+/// Lanes that share a key: a power of two.
+int row_lanes(const Problem& problem) {
+  const int64_t columns = std::max(problem.inputs[0].dims.back(), problem.inputs[2].dims.back());
+  return static_cast<int>(std::bit_ceil(static_cast<uint64_t>(ceil_div(columns, row_chunk(problem)))));
+}
+
+Reason refuses_row(const Problem& problem, const Properties&) {
+  if (!is_real(problem.outputs[0].dtype)) return {Reason::element_type, "elements", "f32, f16 or bf16"};
+  if (const Reason reason = refuses_attention(problem)) return reason;
+  const Dims& dims = problem.outputs[0].dims;
+  if (dims[dims.rank() - 2] > most_queries) return {Reason::too_many, most_queries, "queries"};
+  for (size_t at = 0; at < 3; ++at)
+    if (!in_chunks(problem.inputs[at], row_chunk(problem))) return {Reason::unaligned, "rows"};
+  return row_lanes(problem) > 32 ? Reason(Reason::no_tile) : Reason();
+}
+
+std::vector<Tactic> row_tactics(const Problem& problem, const Properties& properties) {
+  std::vector<Tactic> list;
+  for (const auto& [threads, keys, splits] : row_forms(problem, properties)) {
+    Source source = source_of({"attention.cuh", "attention_row.cu"}, problem, 1, keys, threads, true);
+    source.defines.push_back(define("LANES", row_lanes(problem)));
+    source.defines.push_back(define("SPLIT", splits > 1));
+    list.push_back({"attention row " + std::to_string(threads) + "x" + std::to_string(keys) +
+                        (splits > 1 ? " of " + std::to_string(splits) : ""),
+                    {source},
+                    {threads, splits}});
+  }
+  return list;
+}
+
+std::unique_ptr<Step> make_row(const Problem& problem, Device& device, const Tactic& tactic) {
+  const Function function = device.function(tactic.sources[0], "attention_row");
+  return std::make_unique<AttentionStep>(problem, device, function, 1, Grid{1, 1, 1, tactic.numbers[0], 0},
+                                         tactic.numbers[1]);
+}
+
+const KernelRegistrar row({"tenon:DotAttention", "attention row", 3, refuses_row, row_tactics, make_row});
 
 }  // namespace
 }  // namespace tenon::cuda
