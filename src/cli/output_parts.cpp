@@ -155,7 +155,7 @@ void OutputParts::add(const std::vector<Tensor>& exact, const std::vector<Tensor
   for (size_t at = 0; at < rules_.size(); ++at) {
     const Rule& rule = rules_[at];
     if (rule.kind == OutputKind::scored) {
-      add_scored(rule, exact, other, row, sums[at]);
+      ScoredOutputs::add(rule.scored, exact, other, row, sums[at].scored);
       continue;
     }
     std::vector<Tensor> before, after;
@@ -164,16 +164,6 @@ void OutputParts::add(const std::vector<Tensor>& exact, const std::vector<Tensor
     if (is_alone(rule.kind) && fits) add(rule, before[0], after[0], row, sums[at]);
     else if (!is_alone(rule.kind)) add_kept(rule.kind, before, after, row, sums[at].kept);
   }
-}
-
-void OutputParts::add_scored(const Rule& rule, const std::vector<Tensor>& exact, const std::vector<Tensor>& other,
-                             int64_t row, Part& sum) {
-  for (const size_t at : {rule.scored.at, rule.scored.scores}) {
-    const Dims &before = exact[at].dims(), &after = other[at].dims();
-    if (row >= before[0]) return sum.scored.skip(false);
-    if (before != after || exact[at].elements() / before[0] % rule.scored.positions != 0) return sum.scored.skip(true);
-  }
-  ScoredOutputs::add(rule.scored, exact, other, row, sum.scored);
 }
 
 double OutputParts::lost(const Rule& rule, Part& sum, std::span<const uint32_t> weights) {

@@ -59,8 +59,6 @@ class OutputParts {
     ScoredOutputs::Output scored;
   };
   static OutputKind kind_of(Vector& vector);
-  static void add_scored(const Rule& rule, const std::vector<Tensor>& exact, const std::vector<Tensor>& other,
-                         int64_t row, Part& sum);
   static void add(const Rule& rule, const Tensor& exact, const Tensor& other, int64_t row, Part& sum);
   static double lost(const Rule& rule, Part& sum, std::span<const uint32_t> weights);
 

@@ -32,7 +32,7 @@ std::vector<Reading> readings_of(const Tensor& tensor, size_t at) {
     int64_t positions = 1;
     for (const int64_t side : sides) positions *= side;
     if (channels > most_channels || positions < fewest_positions) return;
-    found.push_back({{at, at, channels, positions, is_last},
+    found.push_back({{at, at, channels, channels, is_last},
                      fmt::format("{} {}", rank < 4 || is_last ? "rows" : "maps", fmt::join(sides, "x"))});
   };
   const std::vector<int64_t> sizes(dims.begin(), dims.end());
@@ -47,28 +47,36 @@ std::vector<Reading> readings_of(const Tensor& tensor, size_t at) {
   return found;
 }
 
-float number_at(std::span<const float> numbers, const Output& output, int64_t channel, int64_t position) {
-  const int64_t at = output.is_last ? position * output.channels + channel : channel * output.positions + position;
-  return numbers[static_cast<size_t>(at)];
-}
+/// The numbers of one sample's scores.
+struct Scores {
+  std::span<const float> numbers;
+  const Output& output;
 
-/// The most likely of a position's channels.
-float best_at(std::span<const float> numbers, const Output& output, int64_t position) {
-  float best = -std::numeric_limits<float>::infinity();
-  for (int64_t channel = 0; channel < output.channels; ++channel)
-    if (channel != output.background) best = std::max(best, number_at(numbers, output, channel, position));
-  return best;
-}
+  int64_t positions() const { return std::ssize(numbers) / output.score_channels; }
+  float at(int64_t channel, int64_t position) const {
+    const int64_t channels = output.score_channels;
+    return numbers[static_cast<size_t>(output.is_last ? position * channels + channel
+                                                      : channel * positions() + position)];
+  }
+  /// The most likely of a position's channels.
+  float best_at(int64_t position) const {
+    float best = -std::numeric_limits<float>::infinity();
+    for (int64_t channel = 0; channel < output.score_channels; ++channel)
+      if (channel != output.background) best = std::max(best, at(channel, position));
+    return best;
+  }
+};
 
 /// The channel that most positions have where channels are the parts of 1; -1 where they are not.
-int64_t background_of(std::span<const float> numbers, const Output& output) {
+int64_t background_of(const Scores& scores) {
   constexpr double near = 1e-2;
-  if (output.channels < 2) return -1;
-  std::vector<double> sums(static_cast<size_t>(output.channels));
-  for (int64_t position = 0; position < output.positions; ++position) {
+  const int64_t channels = scores.output.score_channels;
+  if (channels < 2) return -1;
+  std::vector<double> sums(static_cast<size_t>(channels));
+  for (int64_t position = 0; position < scores.positions(); ++position) {
     double sum = 0;
-    for (int64_t channel = 0; channel < output.channels; ++channel) {
-      const double share = number_at(numbers, output, channel, position);
+    for (int64_t channel = 0; channel < channels; ++channel) {
+      const double share = scores.at(channel, position);
       if (!(share >= 0)) return -1;
       sum += share, sums[static_cast<size_t>(channel)] += share;
     }
@@ -95,7 +103,7 @@ void ScoredOutputs::begin(const std::vector<Tensor>& outputs) {
     }
     if (!best) continue;
     all_.push_back({.output = best->output, .place = best->place + (best->output.is_last ? " last" : "")});
-    all_.back().output.background = background_of(row_of(outputs[at], 0), best->output);
+    all_.back().output.background = background_of({row_of(outputs[at], 0), best->output});
   }
 }
 
@@ -104,11 +112,10 @@ void ScoredOutputs::see(const std::vector<Tensor>& outputs, int64_t row) {
   for (Candidate& one : all_) {
     const Tensor& tensor = outputs[one.output.at];
     if (row >= tensor.dims()[0]) continue;
-    const std::span<const float> numbers = row_of(tensor, row);
-    if (std::ssize(numbers) != one.output.channels * one.output.positions) continue;
-    one.is_bounded &= std::ranges::all_of(numbers, [](float x) { return x >= -slack && x <= 1 + slack; });
-    for (int64_t position = 0; position < one.output.positions; ++position) {
-      const float best = best_at(numbers, one.output, position);
+    const Scores scores{row_of(tensor, row), one.output};
+    one.is_bounded &= std::ranges::all_of(scores.numbers, [](float x) { return x >= -slack && x <= 1 + slack; });
+    for (int64_t position = 0; position < scores.positions(); ++position) {
+      const float best = scores.best_at(position);
       ++one.seen, one.low += best<low, one.high += best> high;
       one.low_logits += best<low_logit, one.high_logits += best> 0;
     }
@@ -137,7 +144,7 @@ std::vector<Output> ScoredOutputs::recognise() const {
     Output output = one.output;
     const Candidate& scores = is_score(one) ? one : *best;
     output.scores = scores.output.at, output.is_logit = !scores.is_bounded;
-    output.background = scores.output.background;
+    output.score_channels = scores.output.channels, output.background = scores.output.background;
     found.push_back(output);
   }
   return found;
@@ -145,27 +152,29 @@ std::vector<Output> ScoredOutputs::recognise() const {
 
 void ScoredOutputs::add(const Output& output, const std::vector<Tensor>& exact, const std::vector<Tensor>& other,
                         int64_t row, metrics::ScoredSignal& sum) {
+  for (const size_t at : {output.at, output.scores}) {
+    if (row >= exact[at].dims()[0]) return sum.skip(false);
+    if (exact[at].dims() != other[at].dims()) return sum.skip(true);
+  }
   const auto sigmoid = [](float x) { return 1 / (1 + std::exp(-x)); };
   const std::span<const float> wanted = row_of(exact[output.at], row), got = row_of(other[output.at], row);
-  const auto count = static_cast<size_t>(output.positions);
   if (output.at == output.scores) {
     std::vector<float> before(wanted.begin(), wanted.end()), after(got.begin(), got.end());
     if (output.is_logit)
       for (std::vector<float>* const one : {&before, &after}) std::ranges::transform(*one, one->begin(), sigmoid);
     return sum.add(0, std::vector<double>(before.size(), 1), before, after, 1);
   }
-  Output scores{output.scores, output.scores};
-  const std::span<const float> numbers = row_of(exact[output.scores], row);
-  scores.positions = output.positions, scores.is_last = output.is_last, scores.background = output.background;
-  scores.channels = std::ssize(numbers) / output.positions;
-  std::vector<double> weights(count);
-  for (size_t at = 0; at < count; ++at) {
-    const float best = best_at(numbers, scores, static_cast<int64_t>(at));
+  const Scores scores{row_of(exact[output.scores], row), output};
+  const int64_t positions = scores.positions();
+  if (std::ssize(wanted) != output.channels * positions) return sum.skip(true);
+  std::vector<double> weights;
+  for (int64_t position = 0; position < positions; ++position) {
+    const float best = scores.best_at(position);
     const double score = output.is_logit ? sigmoid(best) : best;
-    weights[at] = score * score;  // or the many that are nothing would outweigh the few that are something
+    weights.push_back(score * score);  // or the many that are nothing would outweigh the few that are something
   }
   for (int64_t channel = 0; channel < output.channels; ++channel) {
-    const auto first = static_cast<size_t>(output.is_last ? channel : channel * output.positions);
+    const auto first = static_cast<size_t>(output.is_last ? channel : channel * positions);
     sum.add(static_cast<size_t>(channel), weights, wanted.subspan(first), got.subspan(first),
             output.is_last ? output.channels : 1);
   }

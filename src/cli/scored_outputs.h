@@ -14,11 +14,11 @@ namespace tenon::cli {
 /// detectors give before boxes are made of it, as maps of centres with sizes or rows of anchors with offsets.
 class ScoredOutputs {
  public:
-  /// One of them, as [channels, positions] or the other way round.
+  /// One of them, as [channels, positions] or the other way round; samples may have more or fewer positions.
   struct Output {
     size_t at;      ///< among the model's outputs
     size_t scores;  ///< the output that says where this one counts; itself for scores
-    int64_t channels = 0, positions = 0;
+    int64_t channels = 0, score_channels = 0;
     bool is_last = false;     ///< channels are
     bool is_logit = false;    ///< of the scores
     int64_t background = -1;  ///< the channel of the scores that stands for nothing
@@ -32,7 +32,7 @@ class ScoredOutputs {
   /// Those of groups that have scores, when all samples have been seen.
   std::vector<Output> recognise() const;
 
-  /// Adds what is left of a sample's output.
+  /// Adds what is left of a sample's output: nothing where the two do not fit.
   static void add(const Output& output, const std::vector<Tensor>& exact, const std::vector<Tensor>& other, int64_t row,
                   metrics::ScoredSignal& sum);
 

@@ -159,6 +159,17 @@ TEST(output_parts, count_where_scores_are_high) {
   EXPECT_EQ(maps.parts.metric(), metric);
   EXPECT_GT(maps.lost({maps.exact[0], turned(rows(3, [](int64_t, int64_t, int64_t) { return 0.01f; }))}), 0.9);
   EXPECT_EQ(maps.lost({maps.exact[0], rows(3, score)}), 1);
+  // Images of another size have other positions.
+  Case sizes({rows(3, score), rows(4, offset)});
+  const auto half = [](const Tensor& all, int64_t channels) {
+    Tensor some(DType::f32, {samples, 50, channels});
+    for (int64_t at = 0; at < some.elements(); ++at)
+      some.data<float>()[at] = all.data<float>()[at / channels / 50 * channels * 100 + at % (channels * 50)];
+    return some;
+  };
+  sizes.exact = {half(sizes.exact[0], 3), half(sizes.exact[1], 4)};
+  EXPECT_EQ(sizes.lost(sizes.exact), 0);
+  EXPECT_EQ(sizes.lost({sizes.exact[0], rows(4, offset)}), 1);
 }
 
 TEST(output_parts, are_no_scores_where_most_positions_have_some) {
