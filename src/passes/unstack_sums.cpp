@@ -82,12 +82,11 @@ struct Sum {
                  {from, number(".first", begin), number(".last", end), number(".axis", static_cast<int64_t>(along))},
                  shape, suffix);
   }
-  std::optional<ir::ValueId> reshaped(ir::ValueId value, const ir::Shape& to, const std::string& suffix) const {
+  ir::ValueId reshaped(ir::ValueId value, const ir::Shape& to, const std::string& suffix) const {
     const ir::Shape from = *shape_of(graph, value);
     if (from == to) return value;
-    const auto target = reshape_target(from, to);
-    if (!target) return std::nullopt;
-    return typed("Reshape", {value, constant(graph, name + suffix + ".sizes", *target)}, to, suffix);
+    const auto target = reshape_target(from, to).value();
+    return typed("Reshape", {value, constant(graph, name + suffix + ".sizes", target)}, to, suffix);
   }
   /// `shape` of the rank of what is summed, without the axis where the sum has none.
   ir::Shape placed(ir::Shape shape) const {
@@ -95,15 +94,30 @@ struct Sum {
     return shape;
   }
   /// Part `at` of what a stack is of, in its place in the sum.
-  std::optional<ir::ValueId> part(const Stack& stack, ir::ValueId value, int64_t at, const std::string& suffix) const {
+  ir::ValueId part(const Stack& stack, ir::ValueId value, int64_t at, const std::string& suffix) const {
     ir::Shape shape = *shape_of(graph, value);
     shape[axis] = ir::Dim(1);
     if (!stack.tensors.empty()) return reshaped(stack.tensors[static_cast<size_t>(at)], placed(shape), suffix);
     const ir::ValueId cut = slice(stack.whole, stack.of, at * stack.length, (at + 1) * stack.length, suffix + ".part");
     return reshaped(cut, placed(shape), suffix);
   }
+  /// Whether a part of a stack that stands in for `value` can be given its place.
+  bool fits(const Stack& stack, ir::ValueId value) const {
+    ir::Shape shape = *shape_of(graph, value), cut = shape;
+    shape[axis] = ir::Dim(1);
+    if (stack.tensors.empty()) cut = *shape_of(graph, stack.whole), cut[stack.of] = ir::Dim(stack.length);
+    else cut = *shape_of(graph, stack.tensors[0]);
+    return cut == placed(shape) || reshape_target(cut, placed(shape));
+  }
+  bool fits(ir::ValueId factors) const {
+    ir::Shape shape = *shape_of(graph, factors);
+    if (const auto stack = shape[axis] == ir::Dim(1) ? std::nullopt : stack_of(graph, factors, axis))
+      return fits(*stack, factors);
+    shape[axis] = ir::Dim(1);
+    return shape == placed(shape) || reshape_target(shape, placed(shape));
+  }
   /// What part `at` is multiplied by: that of a stack or of an axis, or all where these have one element along it.
-  std::optional<ir::ValueId> factor(ir::ValueId factors, int64_t at, const std::string& suffix) const {
+  ir::ValueId factor(ir::ValueId factors, int64_t at, const std::string& suffix) const {
     const ir::Shape shape = *shape_of(graph, factors);
     if (shape[axis] == ir::Dim(1)) return reshaped(factors, placed(shape), suffix);
     if (const auto stack = stack_of(graph, factors, axis)) return part(*stack, factors, at, suffix);
@@ -132,18 +146,16 @@ bool unstack(ir::Graph& graph, ir::NodeId id) {
     if (!of_factors || of_factors->size() != sum->rank) return false;
     const ir::Dim& along = (*of_factors)[sum->axis];
     if (!(along == ir::Dim(1)) && !(along == ir::Dim(stack->count))) return false;
+    if (!sum->fits(factors)) return false;
   }
+  if (!sum->fits(*stack, value)) return false;
   ir::ValueId all = ir::no_value;
   for (int64_t at = 0; at < stack->count; ++at) {
     const std::string suffix = "." + std::to_string(at);
-    auto part = sum->part(*stack, value, at, suffix);
-    if (part && factors != ir::no_value) {
-      const auto factor = sum->factor(factors, at, suffix + ".factor");
-      if (!factor) return false;
-      part = sum->typed("Mul", {*part, *factor}, sum->result, "");
-    }
-    if (!part) return false;
-    all = all == ir::no_value ? *part : sum->typed("Add", {all, *part}, sum->result, "");
+    ir::ValueId part = sum->part(*stack, value, at, suffix);
+    if (factors != ir::no_value)
+      part = sum->typed("Mul", {part, sum->factor(factors, at, suffix + ".factor")}, sum->result, "");
+    all = all == ir::no_value ? part : sum->typed("Add", {all, part}, sum->result, "");
   }
   replace(graph, id, all);
   return true;
