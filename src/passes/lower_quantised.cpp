@@ -292,11 +292,12 @@ bool lower_average(ir::Graph& graph, ir::NodeId id, DType byte) {
                 {{"layout", std::string("NHWC")}, {"group", channels}}, std::nullopt);
 }
 
-/// A product of rows by a matrix as a convolution of 1x1.
+/// A product of rows by a matrix as a convolution of 1x1. What it adds is added in it where that is of bytes, else
+/// behind it, as numbers: the sum of a transformer's layers stays one.
 bool lower_product(ir::Graph& graph, ir::NodeId id, DType byte) {
   const ir::Node node = graph.node(id);
   const bool gemm = node.op == "Gemm", transposed = gemm && node.integer("transB", 0);
-  if ((!gemm && node.op != "MatMul") || node.has("residual")) return false;
+  if (!gemm && node.op != "MatMul") return false;
   if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1)) return false;
   const auto x = bytes_of(graph, node.inputs[0], byte);
   const auto w = x ? weights_of(graph, node.inputs[1], transposed ? 0 : 1, byte) : std::nullopt;
@@ -311,34 +312,51 @@ bool lower_product(ir::Graph& graph, ir::NodeId id, DType byte) {
     if (!list || list->dtype() != DType::f32 || list->elements() != n || list->dims().back() != n) return false;
     bias = graph.add_constant("", list->reshaped({n}));
   }
+  const auto residual = node.has("residual") ? bytes_of(graph, node.inputs[3], byte) : std::nullopt;
+  const bool adds_behind = node.has("residual") && !residual;
+  if (adds_behind && node.has("activation") && node.text("residual", "") == "before") return false;
   const Tensor rows = transposed ? given.reshaped({n, k, 1, 1}) : by_rows(given);
   std::vector<int64_t> back;  // with the one size that is not known as what is left
   for (const ir::Dim& dim : *to) back.push_back(dim.is_constant() ? dim.value() : -1);
   if (std::count(back.begin(), back.end(), -1) > 1) return false;
   const std::string name = graph.value(node.outputs[0]).name;
-  const ir::ValueId pixels = graph.apply("Reshape", {x->value, constant(graph, "", {-1, 1, 1, k})}, {}, node.origins,
-                                         name + ".pixels");
-  graph.value(pixels).dtype = byte;
+  const auto pixels_of = [&](ir::ValueId value, int64_t channels, const char* suffix) {
+    const ir::ValueId pixels =
+        graph.apply("Reshape", {value, constant(graph, "", {-1, 1, 1, channels})}, {}, node.origins, name + suffix);
+    graph.value(pixels).dtype = byte;
+    return pixels;
+  };
   ir::Attributes attributes{{"layout", std::string("NHWC")}};
-  if (node.has("activation")) attributes["activation"] = node.text("activation", "");
+  for (const char* word : {"activation", "residual"})
+    if (node.has(word) && !(adds_behind && word == std::string("residual"))) attributes[word] = node.text(word, "");
   if (node.has("slopes")) attributes["slopes"] = node.reals("slopes");
   if (!gemm)
     for (const char* bound : {"alpha", "beta"})
       if (node.has(bound)) attributes[bound] = node.real(bound, 0);
-  std::vector<ir::ValueId> inputs{pixels, graph.add_constant("", rows), bias, ir::no_value, x->scale, x->zero,
+  std::vector<ir::ValueId> inputs{pixels_of(x->value, k, ".pixels"),
+                                  graph.add_constant("", rows),
+                                  bias,
+                                  ir::no_value,
+                                  x->scale,
+                                  x->zero,
                                   w->scales};
-  const ir::NodeId quantiser = quantiser_of(graph, node.outputs[0], byte);
+  if (residual) inputs[3] = pixels_of(residual->value, n, ".residual");
+  const ir::NodeId quantiser = adds_behind ? ir::no_node : quantiser_of(graph, node.outputs[0], byte);
+  const ir::Node end = quantiser != ir::no_node ? graph.node(quantiser) : node;
   const bool quantises = quantiser != ir::no_node;
-  const ir::Node end = quantises ? graph.node(quantiser) : node;
   if (quantises) inputs.insert(inputs.end(), {end.inputs[1], end.inputs[2]});
+  if (residual) inputs.resize(9, ir::no_value), inputs.insert(inputs.end(), {residual->scale, residual->zero});
   const std::vector<std::string> origins = quantises ? joined(node.origins, end.origins) : node.origins;
   const ir::ValueId result = graph.apply(conv_of(byte), inputs, attributes, origins, name + ".products");
   graph.value(result).dtype = graph.value(end.outputs[0]).dtype;
-  const ir::ValueId sizes = constant(graph, "", back);
-  const ir::ValueId shaped =
-      graph.apply("Reshape", {result, sizes}, {}, origins, graph.value(end.outputs[0]).name);
-  graph.value(shaped).shape = to;
-  graph.value(shaped).dtype = graph.value(result).dtype;
+  const auto known = [&](ir::ValueId value) {
+    graph.value(value).shape = to, graph.value(value).dtype = graph.value(result).dtype;
+    return value;
+  };
+  const std::string last = graph.value(end.outputs[0]).name;
+  ir::ValueId shaped = known(
+      graph.apply("Reshape", {result, constant(graph, "", back)}, {}, origins, adds_behind ? last + ".rows" : last));
+  if (adds_behind) shaped = known(graph.apply("Add", {shaped, node.inputs[3]}, {}, origins, last));
   graph.replace_uses(end.outputs[0], shaped);
   if (quantises) graph.remove(quantiser);
   graph.remove(id);

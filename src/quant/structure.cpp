@@ -91,7 +91,9 @@ struct Finder {
       for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
         const ir::ValueId in = node.inputs[slot];
         if (!is_activation(graph, in)) continue;
-        if (roles[at] == Role::anchor && result.integer[at] && (slot == 0 || slot == 3)) wanted[in] = 1;
+        // What a product adds stays a number, as the sum of a transformer's layers.
+        const bool read_as_bytes = slot == 0 || (slot == 3 && is_convolution(node));
+        if (roles[at] == Role::anchor && result.integer[at] && read_as_bytes) wanted[in] = 1;
         if (roles[at] == Role::carries && out_wanted) wanted[in] = 1;
         if (roles[at] == Role::optional && out_wanted && made_by_integers(in)) wanted[in] = 1;
       }

@@ -80,6 +80,19 @@ TEST(structure, quantises_sums_between_anchors_and_residuals) {
   EXPECT_NE(group(graph, structure, "a"), group(graph, structure, "b"));
 }
 
+TEST(structure, leaves_what_products_add_in_floating_point) {
+  const ir::Graph graph = parsed(
+      "graph \"g\"\ninput %x : f32[3,2]\nconst %w : f32[2,2] = {1.0, 2.0, 3.0, 4.0}\n"
+      "%a : f32[3,2] = MatMul(%x, %w) {activation=\"relu\"}\n"
+      "%s : f32[3,2] = Tanh(%x)\n"
+      "%b : f32[3,2] = MatMul(%a, %w, _, %s) {residual=\"before\"}\n"
+      "output %b as \"b\"\n");
+  const Structure structure = structure_of(graph);
+  EXPECT_TRUE(is_integer(graph, structure, "b"));
+  EXPECT_GE(group(graph, structure, "a"), 0);
+  EXPECT_EQ(group(graph, structure, "s"), -1);
+}
+
 TEST(structure, keeps_what_it_is_told_to) {
   const ir::Graph graph = parsed(std::string(weights) +
                                  "%a : f32[1,2,4,4] = Conv(%x, %w) {activation=\"relu\"}\n"
