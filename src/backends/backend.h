@@ -38,6 +38,7 @@ struct Capabilities {
   bool parts = false;                  // of a graph whose sizes depend on data it runs what stands before those sizes
   bool blocks = false;                 // it may run bodies as steps, where all their sizes are known
   bool compiles = false;               // kernels are compiled when they are first wanted
+  bool deconvolution_rows = false;  // INT8 transposed convolutions are integer convolutions of each phase of the rows
 };
 
 /// One of the nodes that a group stands for, and the tactic that runs it alone.

@@ -15,6 +15,7 @@
 #include "compile/int8_pace.h"
 #include "compile/choose.h"
 #include "compile/calibration_evidence.h"
+#include "passes/deconvolution_rows.h"
 #include "quant/export.h"
 #include "quant/float8.h"
 #include "quant/materialise.h"
@@ -49,7 +50,8 @@ class Int8Build {
         can_(backends::backend(base_.device).capabilities(base_.device)),
         exact_(base_),
         floats_(base_),
-        part_(fixed_part(base_.graph, options_.shapes)) {
+        graph_(with_deconvolutions(base_.graph, {})),
+        part_(fixed_part(graph_, options_.shapes)) {
     may_measure_ = options_.objective != Objective::size && options_.budget_seconds != 0 &&
                    plan::is_static(plan::concretise(part_, options_.shapes));
     exact_.goal.precision = Precision::fp32;
@@ -79,6 +81,20 @@ class Int8Build {
                   .groups = static_cast<double>(quant::structure_of(part_).groups),
                   .samples = all > 0 ? static_cast<double>(count > 0 ? std::min(all, count) : all) : usual_samples,
                   .compiles = !can_.host_memory});
+  }
+
+  /// A graph whose transposed convolutions are such that there are on bytes: all, or those that a recipe names.
+  ir::Graph with_deconvolutions(ir::Graph graph, const std::function<bool(const std::string&)>& wanted) const {
+    if (!can_.deconvolution_rows || is_float8() || !passes::split_deconvolutions(graph, wanted)) return graph;
+    graph.tidy();
+    ops::infer(graph);
+    return graph;
+  }
+  plan::Plan base_for(const quant::Recipe& how) const {
+    plan::Plan plan = base_;
+    plan.graph = with_deconvolutions(std::move(plan.graph),
+                                     [&](const std::string& name) { return how.anchors.count(name) > 0; });
+    return plan;
   }
 
   /// Judges an engine.
@@ -145,7 +161,7 @@ class Int8Build {
       setting.options.target_error = std::numeric_limits<double>::infinity();
       if (setting.options.method == CalibrationMethod::automatic) setting.options.method = CalibrationMethod::min_max;
     }
-    setting.names = quant::same_tensors(base_.graph, task_.imported);
+    setting.names = quant::same_tensors(graph_, task_.imported);
     if (options_.judge) {
       setting.prefer = [&](const std::vector<Scaling>& all) { return preferred(all); };
       setting.foresee = [&](const Scaling& one) {
@@ -154,13 +170,13 @@ class Int8Build {
       };
     }
     quant::Recipe recipe = calibrate(part_, *options_.calibrator, setting);
-    return is_float8() ? quant::float8_part(base_.graph, recipe) : recipe;
+    return is_float8() ? quant::float8_part(graph_, recipe) : recipe;
   }
 
   Score scaling_score(const Scaling& one) {
     const Pace::Scope scope(task_.pace, std::exchange(has_engines_, true) ? Int8Pace::engine : Int8Pace::first_engine,
                             1);
-    plan::Plan plan = base_;
+    plan::Plan plan = base_for(one.recipe);
     quant::materialise(plan.graph, one.recipe);
     task_.finish(plan);
     return judged_score(plan);
@@ -190,11 +206,11 @@ class Int8Build {
 
   /// Errors that calibration measured are those of integers.
   plan::Evidence evidence_of(const quant::Recipe& how) const {
-    return is_float8() ? plan::Evidence() : evidence_as_placed(base_.graph, recipe_, how);
+    return is_float8() ? plan::Evidence() : evidence_as_placed(graph_, recipe_, how);
   }
 
   plan::Plan quantised(const quant::Recipe& how, const std::set<std::string>& rounded) const {
-    plan::Plan result = base_;
+    plan::Plan result = base_for(how);
     if (how.anchors.empty() && !rounding_.empty())
       result.goal.precision = (rounded.empty() ? exact_ : floats_).goal.precision;
     for (ir::Node& node : result.graph.nodes)
@@ -212,13 +228,13 @@ class Int8Build {
   /// `rounded`: anchors that compute in bf16 where they are not in INT8.
   LatencyCheck trial(const quant::Recipe& how, const std::set<std::string>& rounded) const {
     const auto make = [&](const quant::Recipe& some) { return quantised(some, rounded); };
-    if (options_.objective == Objective::size) return by_size(base_.graph, how, make(how));
+    if (options_.objective == Objective::size) return by_size(graph_, how, make(how));
     if (!measures_) return {make(how), 0, 0, how, {}, {}};
-    if (rounding_.empty()) return keep_faster(base_.graph, floats_, how, make);
+    if (rounding_.empty()) return keep_faster(graph_, floats_, how, make);
     plan::Plan beside = quantised({}, rounded);
     LatencyCheck check;
     if (how.anchors.empty()) check.quantised = std::move(beside);
-    else check = keep_faster(base_.graph, beside, how, make);
+    else check = keep_faster(graph_, beside, how, make);
     std::tie(check.float_us, check.int8_us) = benchmark(exact_, check.quantised);
     for (const std::string& name : rounded)
       if (!check.recipe.anchors.count(name)) check.rounded.insert(name);
@@ -234,7 +250,7 @@ class Int8Build {
     const auto score = [&](const plan::Plan& one) { return judged_score(one); };
     const auto expects = [&](double rounds) { pace_.searches(rounds_, rounds); };
     std::optional<LatencyCheck> best =
-        choose({base_.graph, recipe_, search_.limit, options_.objective, try_out, score, rounding_, expects}, search_);
+        choose({graph_, recipe_, search_.limit, options_.objective, try_out, score, rounding_, expects}, search_);
     pace_.searches(rounds_, 0);
     if (best && !best->recipe.anchors.empty()) search_.why += scaled_;
     exact_.evidence = floats_.evidence;
@@ -269,7 +285,8 @@ class Int8Build {
   const BuildOptions& options_;
   const backends::Capabilities can_;
   plan::Plan exact_, floats_;  // FP32, and of 16 bits where layers beside INT8 may be
-  const ir::Graph part_;       // that calibration sees
+  const ir::Graph graph_;      // that recipes are of: with all that may be in INT8 in a form that there is on bytes
+  const ir::Graph part_;       // of it, that calibration sees
   bool may_measure_ = false, measures_ = false;
   std::map<std::string, double> rounding_;  // microseconds that anchors save in bf16; none: they may not be
   quant::Recipe recipe_;

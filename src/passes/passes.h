@@ -99,6 +99,8 @@ bool slice_gathers(ir::Graph& graph);
 bool split_slopes(ir::Graph& graph);
 /// Transposed convolutions, channels last, as convolutions with a channel for each place between two pixels.
 bool subpixel_deconvolution(ir::Graph& graph);
+/// Transposed convolutions, channels last, of dequantised values and weights as convolutions of each phase of the rows.
+bool deconvolution_rows(ir::Graph& graph);
 /// Makes internal BoundedNms nodes, whose results have sizes that are known before.
 bool bound_nms(ir::Graph& graph);
 /// Makes internal BoxHead nodes, for which only GPUs have a fast kernel.

@@ -136,6 +136,8 @@ const std::vector<Pass>& for_gpu() {
 const std::vector<Pass>& before_host() {
   static const std::vector<Pass> list = {
       {"lower_weight_only", "joins products with the scales of weights that are integers", lower_weight_only},
+      {"deconvolution_rows", "computes quantised transposed convolutions as convolutions of each phase of the rows",
+       deconvolution_rows},
   };
   return list;
 }

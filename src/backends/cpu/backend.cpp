@@ -45,7 +45,7 @@ class CpuBackend : public backends::Backend {
     can.isa = isa_name(detect_isa());
     can.fast_integers = has_int8_dot(active_isa());
     can.rounds_layers = has_bf16_dot(active_isa());
-    can.blocks = can.parts = true;
+    can.blocks = can.parts = can.deconvolution_rows = true;
     return can;
   }
 
