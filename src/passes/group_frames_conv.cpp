@@ -30,7 +30,8 @@ std::vector<ir::ValueId> members(ir::Graph& graph, const ir::Node& group, const 
   std::vector<ir::ValueId> operands{
       graph.apply("Reshape", {frames, constant(graph, "sizes", sizes)}, {}, group.origins)};
   operands.insert(operands.end(), inputs.begin() + 1, inputs.end());
-  return {graph.apply("Conv", operands, ops::part_of(group, "Conv", "conv.").attributes, group.origins)};
+  const char* conv = group.op == "tenon:Int8FramesConv" ? "tenon:Int8Conv" : "Conv";
+  return {graph.apply(conv, operands, ops::part_of(group, conv, "conv.").attributes, group.origins)};
 }
 
 /// Slices of a volume of channels last, side by side as channels, the k-th from frame k * step on.
@@ -82,8 +83,10 @@ std::optional<Frames> frames_of(const ir::Graph& graph, ir::NodeId id, const std
 /// A convolution of frames that are copied beside each other for it alone.
 std::optional<Group> frames_conv_at(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
   const ir::Node& conv = graph.node(id);
-  if (taken.count(id) || conv.op != "Conv" || conv.text("layout", "") != "NHWC" || conv.has("input_layout") ||
-      conv.has("slopes") || conv.integer("group", 1) != 1 || graph.value(conv.outputs[0]).dtype != DType::f32)
+  const bool bytes = conv.op == "tenon:Int8Conv";
+  if (taken.count(id) || (!bytes && conv.op != "Conv") || conv.text("layout", "") != "NHWC" ||
+      conv.has("input_layout") || conv.has("slopes") || conv.integer("group", 1) != 1 ||
+      (bytes ? graph.value(conv.inputs[0]).dtype != DType::u8 : graph.value(conv.outputs[0]).dtype != DType::f32))
     return std::nullopt;
   const ir::NodeId reshape = graph.value(conv.inputs[0]).producer;
   if (reshape == ir::no_node || taken.count(reshape) || graph.only_user(conv.inputs[0]) != id ||
@@ -101,7 +104,8 @@ std::optional<Group> frames_conv_at(const ir::Graph& graph, ir::NodeId id, const
   const auto count = static_cast<int64_t>(frames->nodes.size());
   std::vector<int64_t> sizes;
   for (size_t axis = 1; axis < to->size(); ++axis) sizes.push_back((*to)[axis].value());
-  Group group{std::move(frames->nodes), "tenon:FramesConv", conv.inputs, conv.outputs, {}};
+  Group group{
+      std::move(frames->nodes), bytes ? "tenon:Int8FramesConv" : "tenon:FramesConv", conv.inputs, conv.outputs, {}};
   group.nodes.insert(group.nodes.end(), {concat, reshape, id});
   group.inputs[0] = frames->volume;
   ops::add_part(group.attributes, conv, "conv.");
@@ -111,13 +115,21 @@ std::optional<Group> frames_conv_at(const ir::Graph& graph, ir::NodeId id, const
   return group;
 }
 
-const ops::Registrar op(ops::group_op<members>(
-    "tenon:FramesConv", 2, 4, 1,
-    {ops::attr::part("conv.", "Conv"), ops::attr::integer("frames").at_least(1).required().internal(),
-     ops::attr::integer("count").at_least(1).required().internal(),
-     ops::attr::integer("step").at_least(1).required().internal(),
-     ops::attr::integer("stride").at_least(1).required().internal(), ops::attr::integers("sizes").internal()},
-    ops::Trait::product | ops::Trait::convolution | ops::Traits::weights_at({1})));
+ops::AttributeDefs attributes_of(const char* conv) {
+  return {ops::attr::part("conv.", conv),
+          ops::attr::integer("frames").at_least(1).required().internal(),
+          ops::attr::integer("count").at_least(1).required().internal(),
+          ops::attr::integer("step").at_least(1).required().internal(),
+          ops::attr::integer("stride").at_least(1).required().internal(),
+          ops::attr::integers("sizes").internal()};
+}
+
+const ops::Registrar op(ops::group_op<members>("tenon:FramesConv", 2, 4, 1, attributes_of("Conv"),
+                                               ops::Trait::product | ops::Trait::convolution |
+                                                   ops::Traits::weights_at({1})));
+const ops::Registrar int8_op(ops::group_op<members>("tenon:Int8FramesConv", 2, 11, 1, attributes_of("tenon:Int8Conv"),
+                                                    ops::Trait::product | ops::Trait::convolution |
+                                                        ops::Trait::quantised | ops::Traits::output_scale_at(7)));
 const GroupRegistrar registered("tenon:FramesConv", frames_conv_at, 2);
 
 }  // namespace

@@ -147,3 +147,21 @@ TEST(FramesConv, IsFoundWhereFramesAreCopiedBesideEachOtherForIt) {
   EXPECT_EQ(ops_of("one", "%x", "output %b as \"b\"\n"), "Slice Slice Concat Reshape Conv ");
   EXPECT_EQ(ops_of("one", "%x", "output %c as \"c\"\n"), "Slice Slice Concat Reshape Conv ");
 }
+
+TEST(FramesConv, IsFoundOnBytes) {
+  ir::Graph graph = ir::parse(
+      "graph \"g\"\ninput %x : u8[2,6,7,9,8]\nconst %axis : i64[1] = {1}\nconst %zero : i64[1] = {0}\n"
+      "const %one : i64[1] = {1}\nconst %four : i64[1] = {4}\nconst %five : i64[1] = {5}\n"
+      "const %sizes : i64[4] = {-1, 7, 9, 16}\nconst %w : i8[4,16,1,1] = @0\nconst %s : f32[] = {0.5}\n"
+      "const %z : u8[] = {7}\n"
+      "%a : u8[2,4,7,9,8] = Slice(%x, %zero, %four, %axis, %one)\n"
+      "%b : u8[2,4,7,9,8] = Slice(%x, %one, %five, %axis, %one)\n"
+      "%c : u8[2,4,7,9,16] = Concat(%a, %b) {axis=4}\n%d : u8[8,7,9,16] = Reshape(%c, %sizes)\n"
+      "%y : u8[8,7,9,4] = tenon:Int8Conv(%d, %w, _, _, %s, %z, %s, %s, %z) {layout=\"NHWC\"}\n"
+      "output %y as \"y\"\n",
+      {Tensor::of<int8_t>(DType::i8, {4, 16, 1, 1}, std::vector<int8_t>(64, 1))});
+  ops::infer(graph);
+  graph = passes::with_groups(graph, passes::groups_of(graph, backends::host().groups()));
+  ASSERT_EQ(graph.nodes.size(), 1u);
+  EXPECT_EQ(graph.nodes[0].op.str(), "tenon:Int8FramesConv");
+}

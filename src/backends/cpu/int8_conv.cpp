@@ -70,6 +70,8 @@ struct Lists {
 /// Sizes and strides of what the kernels read.
 Reason shape_of(const Problem& problem, const ConvNode& node, ConvShape& shape) {
   if (const Reason reason = conv_shape_of(node, conv_operands(problem), shape)) return reason;
+  if (node.count && problem.inputs[0].dtype != DType::u8) return {Reason::element_type, "elements", "u8"};
+  if (node.count) return {};
   if (const Image image = image_of(problem, node); image.needed) {
     shape.in_nchw = false;
     shape.in_pixel = image.channels;
@@ -150,16 +152,22 @@ class Int8ConvStep : public backends::Step {
       x = bytes;
     }
     if (image_.needed || dynamic_) worker.sync();
-    kernel_->run(x, dynamic_ ? dynamic_->zero : image_.zero,
-                 node_.epilogue.residual != Residual::none ? reinterpret_cast<const uint8_t*>(inputs[3]) : nullptr,
-                 outputs[0], worker);
+    const auto* residual =
+        node_.epilogue.residual != Residual::none ? reinterpret_cast<const uint8_t*>(inputs[3]) : nullptr;
+    // Each part of the work falls to the same worker in all volumes: no barrier is needed between them.
+    for (int64_t at = 0; at < volumes_.count; ++at)
+      kernel_->run(x + at * volumes_.in, dynamic_ ? dynamic_->zero : image_.zero,
+                   residual ? residual + at * volumes_.residual : nullptr, outputs[0] + at * volumes_.out, worker);
   }
 
  private:
   static constexpr int64_t most = 256;  // pixels of a row converted together
 
   void fit(const Problem& problem) {
-    image_ = image_of(problem, node_);
+    if (!node_.count) image_ = image_of(problem, node_);
+    image_.zero = zero_at(problem, x_zero);
+    volumes_ = volumes_of(node_, conv_operands(problem));
+    volumes_.out *= static_cast<int64_t>(size_of(problem.outputs[0].dtype));
     image_at_ = (kernel_->workspace_bytes() + 63) / 64 * 64;
   }
 
@@ -208,6 +216,7 @@ class Int8ConvStep : public backends::Step {
   ConvNode node_;
   Tensor weights_;
   Image image_{};
+  ConvVolumes volumes_;
   size_t image_at_ = 0;
 };
 
@@ -239,6 +248,12 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
 const backends::KernelRegistrar pairs({"tenon:Int8Conv", "int8x2", 2, refuses<0>, make<0>, "int8_direct"});
 const backends::KernelRegistrar words({"tenon:Int8Conv", "int8_int16", 1, refuses<1>, make<1>, "int8_direct"});
 const backends::KernelRegistrar dot({"tenon:Int8Conv", "int8_dot", 4, refuses<dot_at>, make<dot_at>, "int8_direct"});
+/// Of frames, which they read where these lie.
+const backends::KernelRegistrar frames_pairs({"tenon:Int8FramesConv", "int8x2", 2, refuses<0>, make<0>, "int8_direct"});
+const backends::KernelRegistrar frames_words({"tenon:Int8FramesConv", "int8_int16", 1, refuses<1>, make<1>,
+                                              "int8_direct"});
+const backends::KernelRegistrar frames_dot({"tenon:Int8FramesConv", "int8_dot", 4, refuses<dot_at>, make<dot_at>,
+                                            "int8_direct"});
 const backends::KernelRegistrar depthwise({"tenon:Int8Conv", "int8_depthwise", 5, refuses<3>, make<3>,
                                            "int8_depthwise"});
 const backends::KernelRegistrar winograd({"tenon:Int8Conv", "int8_winograd", 3, refuses<4>, make<4>, "int8_winograd"});

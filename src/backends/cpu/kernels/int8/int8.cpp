@@ -19,17 +19,18 @@ constexpr int64_t kMostPieces = 16;  // that a run is cut into
 
 // How a window's numbers lie: neighbours that are multiplied together are never of two runs.
 struct WindowRuns {
-  int64_t count, numbers;  // of them, and in each
+  int64_t count, numbers;  // of them in a slice of the channels, and in each
   bool rows;               // a run is a row of the kernel, or else a tap
 };
 
 WindowRuns runs_of(const ConvShape& s) {
   const bool rows = s.groups == 1 && s.dilation_w == 1;
-  return {rows ? s.kernel_h : int64_t{s.kernel_h} * s.kernel_w, rows ? s.kernel_w * s.in_c : group_in(s), rows};
+  const int64_t channels = group_in(s) / s.slices;
+  return {rows ? s.kernel_h : int64_t{s.kernel_h} * s.kernel_w, rows ? s.kernel_w * channels : channels, rows};
 }
 
 bool are_pixels(const ConvShape& s) {
-  return s.kernel_h == 1 && s.kernel_w == 1 && s.pad_top == 0 && s.pad_left == 0 &&
+  return s.slices == 1 && s.kernel_h == 1 && s.kernel_w == 1 && s.pad_top == 0 && s.pad_left == 0 &&
          (s.out_h - 1) * s.stride_h < s.in_h && (s.out_w - 1) * s.stride_w < s.in_w;
 }
 
@@ -80,21 +81,20 @@ class Int8DirectKernel final : public Int8Kernel {
 
   void plan_runs() {
     const ConvShape& s = plan_.shape;
-    const int64_t per_unit = words() ? 2 : 4, pixel = s.in_c * plan_.number_bytes;
+    const int64_t per_unit = words() ? 2 : 4, pixel = s.in_c / s.slices * plan_.number_bytes;
     const WindowRuns runs = runs_of(s);
     numbers_ = runs.numbers;
     plan_.pixels = are_pixels(s);
     plan_.in_place = plan_.pixels && !words() && are_neighbours(s) && numbers_ % per_unit == 0;
     plan_.pitch = plan_.in_place ? s.in_pixel : pixel;
     plan_.band_row = ((s.out_w - 1) * s.stride_w + int64_t{s.kernel_w - 1} * s.dilation_w + 1) * pixel;
-    const int64_t pieces = cut_runs(runs.count, ceil_div(numbers_, per_unit));
-    runs_.clear();
+    const int64_t pieces = cut_runs(s.slices * runs.count, ceil_div(numbers_, per_unit));
+    in_slice_.clear();
     for (int64_t run = 0; run < runs.count; ++run) {
       const int64_t y = runs.rows ? run : run / s.kernel_w, x = runs.rows ? 0 : run % s.kernel_w;
       for (int64_t piece = 0; piece < pieces; ++piece)
-        runs_.push_back(y * s.dilation_h * plan_.band_row + x * s.dilation_w * pixel + piece * plan_.run_units * 4);
+        in_slice_.push_back(y * s.dilation_h * plan_.band_row + x * s.dilation_w * pixel + piece * plan_.run_units * 4);
     }
-    plan_.runs = runs_.data();
   }
 
   // Cuts runs of so many units into equal pieces, so that few panels hold them; returns how many pieces.
@@ -122,8 +122,8 @@ class Int8DirectKernel final : public Int8Kernel {
     const int64_t per_unit = words ? 2 : 4, block = ops_.block, padded = align_up(group_out(s), block);
     const int64_t run_slots = ceil_div(numbers_, per_unit) * per_unit;  // of numbers
     const auto fill = [&](std::byte* bytes, int32_t* start) {
-      each_weight(conv, block, [&](int64_t group, int64_t n, int64_t k, int channel, int16_t w) {
-        const int64_t at = k / numbers_ * run_slots + k % numbers_;
+      each_weight(conv, block, [&](int64_t group, int64_t n, int64_t given, int channel, int16_t w) {
+        const int64_t k = slice_by_slice(given), at = k / numbers_ * run_slots + k % numbers_;
         const int64_t unit = ((group * padded / block + n) * units() + at / per_unit) * block + channel;
         std::byte* const to = bytes + unit * 4;
         if (words) reinterpret_cast<int16_t*>(to)[at % 2] = w;
@@ -137,6 +137,14 @@ class Int8DirectKernel final : public Int8Kernel {
                     static_cast<size_t>(s.groups * padded), {words, numbers_, units(), block, conv.in_zero}, fill);
     plan_.packed = packed_->bytes.data();
     plan_.start = packed_->start.data();
+  }
+
+  // Where a weight, counted tap after tap, stands where a slice's are counted before those of the next.
+  int64_t slice_by_slice(int64_t k) const {
+    const ConvShape& s = plan_.shape;
+    if (s.slices == 1) return k;
+    const int64_t each = s.in_c / s.slices, tap = k / s.in_c, channel = k % s.in_c;
+    return (channel / each * s.kernel_h * s.kernel_w + tap) * each + channel % each;
   }
 
   // As DirectKernel cuts its work, but by pixels: tiles need not be whole.
@@ -161,7 +169,7 @@ class Int8DirectKernel final : public Int8Kernel {
     const int64_t most = std::min(plan_.run_block < plan_.run_count ? kMaxTilesOfSums : kMaxTiles,
                                   ceil_div(ceil_div(pixels, plan_.pixel_splits), ops_.tile_pixels));
     const int64_t pixel_bytes =
-        plan_.pixels ? plan_.pitch : std::max<int64_t>(1, s.stride_h * plan_.band_row / s.out_w);
+        plan_.pixels ? plan_.pitch : std::max<int64_t>(1, s.slices * s.stride_h * plan_.band_row / s.out_w);
     const int64_t wanted = std::max(kMinTiles, target / (pixel_bytes * ops_.tile_pixels));
     plan_.block_pixels = std::min(most, wanted) * ops_.tile_pixels;
   }
@@ -171,9 +179,15 @@ class Int8DirectKernel final : public Int8Kernel {
     const int64_t places = once ? kTilesTogether * ops_.tile_pixels : plan_.block_pixels;
     plan_.sums_bytes = static_cast<size_t>(places * ops_.block * 4);
     plan_.list_bytes = plan_.pixels ? 0 : align_up(static_cast<size_t>(plan_.block_pixels) * sizeof(void*), 64);
-    plan_.worker_bytes = set_apart(plan_.sums_bytes + plan_.list_bytes + copied_bytes());
+    plan_.band_slice = static_cast<int64_t>(copied_bytes());
+    plan_.worker_bytes = set_apart(plan_.sums_bytes + plan_.list_bytes + plan_.shape.slices * copied_bytes());
+    runs_.clear();
+    for (int64_t slice = 0; slice < plan_.shape.slices; ++slice)
+      for (const int64_t run : in_slice_) runs_.push_back(slice * plan_.band_slice + run);
+    plan_.runs = runs_.data();
   }
 
+  // Of a slice.
   size_t copied_bytes() const {
     const ConvShape& s = plan_.shape;
     if (plan_.in_place) return 0;
@@ -189,7 +203,7 @@ class Int8DirectKernel final : public Int8Kernel {
   std::shared_ptr<const Int8Lists> lists_;
   Int8Plan plan_{};
   int64_t numbers_;  // of a run before it is cut
-  std::vector<int64_t> runs_;
+  std::vector<int64_t> in_slice_, runs_;  // where the runs of a slice begin, and those of all
   std::shared_ptr<const Int8Packed> packed_;
 };
 
@@ -201,6 +215,7 @@ Reason refuses_int8x2(const Int8Conv& conv) {
   const ConvShape& s = conv.shape;
   const int64_t c = group_in(s), taps = int64_t{s.kernel_h} * s.kernel_w, k = c * taps;
   if (runs_of(s).numbers % 2) return {Reason::not_multiple, "weights of a kernel row", 2};
+  if (s.slices > 1 && s.in_c / s.slices % 2) return {Reason::not_multiple, "channels of a frame", 2};
   for (int64_t o = 0; o < s.out_c; ++o) {
     const int16_t* const weights = conv.weights + o * k;
     for (int64_t at = 0; at + 1 < k; at += 2) {  // tap after tap, as they are packed

@@ -60,7 +60,8 @@ struct Int8Plan {
   int32_t in_zero;
   bool pixels, in_place;  // windows are pixels; nothing is copied
   int64_t pitch;          // bytes from pixel to pixel where windows are pixels
-  int64_t band_row;       // bytes of a copied row otherwise
+  int64_t band_row;       // bytes of a copied row of one slice of the input's channels otherwise
+  int64_t band_slice;     // and from the copies of a slice to those of the next
   int64_t number_bytes;   // of a number that is multiplied
   int pixel_splits, channel_splits;
   int64_t block_pixels;                    // outputs whose windows are copied together

@@ -10,11 +10,11 @@
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
 
-// Pixels of all channels from column -pad_left to fill a copied row; a `row` of null lies outside the image.
+// Pixels of all channels of a slice from column -pad_left to fill a copied row; a `row` of null lies outside the image.
 template <class Element>
 TENON_INLINE void copy_band_row(const Int8Plan& plan, const uint8_t* row, Element* to) {
   const ConvShape& s = plan.shape;
-  const int64_t c = s.in_c, pixels = plan.band_row / (c * static_cast<int64_t>(sizeof(Element)));
+  const int64_t c = s.in_c / s.slices, pixels = plan.band_row / (c * static_cast<int64_t>(sizeof(Element)));
   if (!row) {
     copy_padding(to, pixels * c, plan.in_zero);
     return;
@@ -30,27 +30,29 @@ TENON_INLINE void copy_band_row(const Int8Plan& plan, const uint8_t* row, Elemen
   copy_padding(to, (pixels - left - inside) * c, plan.in_zero);
 }
 
-// Copies the rows that the outputs [first, first + count) read and lists where the window of each begins.
+// Copies the rows that the outputs [first, first + count) read, of each slice of the channels behind those of the one
+// before, and lists where the window of each begins in the first.
 template <class Element>
 __attribute__((noinline)) void copy_bands(const Int8Plan& plan, const uint8_t* in, int64_t first, int64_t count,
                                           std::byte* band, const std::byte** windows) {
   const ConvShape& s = plan.shape;
+  const int64_t step = s.stride_w * (s.in_c / s.slices) * static_cast<int64_t>(sizeof(Element));
   PixelCursor cursor(s, first);
   const std::byte* const* const end = windows + count;
   while (windows != end) {
     const int64_t image = cursor.image, top = cursor.y;
-    const std::byte* const begin = band;
     int64_t bottom = top;
     for (; windows != end && cursor.image == image; cursor.next()) {
       bottom = cursor.y;
-      *windows++ = begin + (cursor.y - top) * s.stride_h * plan.band_row +
-                   cursor.x * s.stride_w * s.in_c * static_cast<int64_t>(sizeof(Element));
+      *windows++ = band + (cursor.y - top) * s.stride_h * plan.band_row + cursor.x * step;
     }
     const int64_t y0 = top * s.stride_h - s.pad_top;
     const int64_t y1 = bottom * s.stride_h - s.pad_top + int64_t{s.kernel_h - 1} * s.dilation_h + 1;
     for (int64_t y = y0; y < y1; ++y, band += plan.band_row) {
-      const bool inside = y >= 0 && y < s.in_h;
-      copy_band_row(plan, inside ? in + image * s.in_image + y * s.in_row : nullptr, reinterpret_cast<Element*>(band));
+      const uint8_t* const row = y >= 0 && y < s.in_h ? in + image * s.in_image + y * s.in_row : nullptr;
+      for (int64_t slice = 0; slice < s.slices; ++slice)
+        copy_band_row(plan, row ? row + slice * s.in_slice : nullptr,
+                      reinterpret_cast<Element*>(band + slice * plan.band_slice));
     }
   }
 }
