@@ -38,6 +38,8 @@ Scales scales_of(const Problem& problem) {
       const auto index = static_cast<int64_t>(at);
       if (zero.dtype() == DType::u8) scales.zero[at] = zero.data<uint8_t>()[index];
       else if (zero.dtype() == DType::i8) scales.zero[at] = zero.data<int8_t>()[index];
+      else if (zero.dtype() == DType::u16) scales.zero[at] = zero.data<uint16_t>()[index];
+      else if (zero.dtype() == DType::i16) scales.zero[at] = zero.data<int16_t>()[index];
       else scales.zero[at] = zero.data<int32_t>()[index];
     }
   }
@@ -105,12 +107,18 @@ class ScaleStep : public backends::Step {
     if (quantise_) {
       const float* from = reinterpret_cast<const float*>(x) + at;
       if (type_ == DType::u8) loops_.quantise_u8(reinterpret_cast<uint8_t*>(y) + at, from, scale, zero, count);
-      else loops_.quantise_i8(reinterpret_cast<int8_t*>(y) + at, from, scale, zero, count);
+      else if (type_ == DType::i8) loops_.quantise_i8(reinterpret_cast<int8_t*>(y) + at, from, scale, zero, count);
+      else if (type_ == DType::u16) loops_.quantise_u16(reinterpret_cast<uint16_t*>(y) + at, from, scale, zero, count);
+      else loops_.quantise_i16(reinterpret_cast<int16_t*>(y) + at, from, scale, zero, count);
       return;
     }
     float* to = reinterpret_cast<float*>(y) + at;
     if (type_ == DType::u8) loops_.dequantise_u8(to, reinterpret_cast<const uint8_t*>(x) + at, scale, zero, count);
     else if (type_ == DType::i8) loops_.dequantise_i8(to, reinterpret_cast<const int8_t*>(x) + at, scale, zero, count);
+    else if (type_ == DType::u16)
+      loops_.dequantise_u16(to, reinterpret_cast<const uint16_t*>(x) + at, scale, zero, count);
+    else if (type_ == DType::i16)
+      loops_.dequantise_i16(to, reinterpret_cast<const int16_t*>(x) + at, scale, zero, count);
     else loops_.dequantise_i32(to, reinterpret_cast<const int32_t*>(x) + at, scale, zero, count);
   }
 
@@ -127,8 +135,9 @@ Reason refuses(const Problem& problem) {
   const DType whole = quantise ? y.dtype : x.dtype;
   if ((quantise ? x : y).dtype != DType::f32 || scale.dtype != DType::f32)
     return {Reason::element_type, "elements", "f32"};
-  if (whole != DType::u8 && whole != DType::i8 && (quantise || whole != DType::i32))
-    return {Reason::element_type, "elements", "u8 or i8"};
+  const bool narrow = whole == DType::u8 || whole == DType::i8 || whole == DType::u16 || whole == DType::i16;
+  if (!narrow && (quantise || whole != DType::i32))
+    return {Reason::element_type, "elements", "integers of 8 or 16 bits"};
   if (!scale.constant || scale.constant.elements() == 0) return {Reason::not_constant, "its scale"};
   if (problem.node->integer("block_size", 0)) return {Reason::scales, "one, or one for each entry of an axis"};
   if (problem.inputs.size() > 2 && problem.inputs[2]) {

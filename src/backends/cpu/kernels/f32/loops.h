@@ -38,6 +38,8 @@ struct Loops {
   // dst = clamp(round(src / scale) + zero), to nearest even; NaN gives zero
   void (*quantise_u8)(uint8_t* dst, const float* src, float scale, int32_t zero, int64_t count);
   void (*quantise_i8)(int8_t* dst, const float* src, float scale, int32_t zero, int64_t count);
+  void (*quantise_u16)(uint16_t* dst, const float* src, float scale, int32_t zero, int64_t count);
+  void (*quantise_i16)(int16_t* dst, const float* src, float scale, int32_t zero, int64_t count);
   // The same by a scale and a zero of each number.
   void (*quantise_each)(uint8_t* dst, const float* src, const float* scales, const int32_t* zeros, int64_t count);
   // As quantise_u8 for up to four planes of floats, `plane` apart: their bytes side by side, pixels `step` bytes apart.
@@ -50,6 +52,8 @@ struct Loops {
   // dst = (src - zero) * scale
   void (*dequantise_u8)(float* dst, const uint8_t* src, float scale, int32_t zero, int64_t count);
   void (*dequantise_i8)(float* dst, const int8_t* src, float scale, int32_t zero, int64_t count);
+  void (*dequantise_u16)(float* dst, const uint16_t* src, float scale, int32_t zero, int64_t count);
+  void (*dequantise_i16)(float* dst, const int16_t* src, float scale, int32_t zero, int64_t count);
   void (*dequantise_i32)(float* dst, const int32_t* src, float scale, int32_t zero, int64_t count);
   void (*to_half)(uint16_t* dst, const float* src, int64_t count);
   void (*from_half)(float* dst, const uint16_t* src, int64_t count);

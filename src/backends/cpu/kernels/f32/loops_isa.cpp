@@ -335,6 +335,12 @@ void quantise_u8(uint8_t* dst, const float* src, float scale, int32_t zero_point
 void quantise_i8(int8_t* dst, const float* src, float scale, int32_t zero_point, int64_t count) {
   quantise(dst, src, scale, zero_point, count, -128, 127);
 }
+void quantise_u16(uint16_t* dst, const float* src, float scale, int32_t zero_point, int64_t count) {
+  quantise(dst, src, scale, zero_point, count, 0, 65535);
+}
+void quantise_i16(int16_t* dst, const float* src, float scale, int32_t zero_point, int64_t count) {
+  quantise(dst, src, scale, zero_point, count, -32768, 32767);
+}
 
 void quantise_each(uint8_t* dst, const float* src, const float* scales, const int32_t* zeros, int64_t count) {
   constexpr float kMagic = 12582912.f;
@@ -560,12 +566,16 @@ const Loops loop_table = {weighted,
                           affine,
                           quantise_u8,
                           quantise_i8,
+                          quantise_u16,
+                          quantise_i16,
                           quantise_each,
                           quantise_pixels,
                           largest_bytes,
                           dequantise_each,
                           dequantise<uint8_t>,
                           dequantise<int8_t>,
+                          dequantise<uint16_t>,
+                          dequantise<int16_t>,
                           dequantise<int32_t>,
                           to_half,
                           from_half,
