@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ops/op.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -21,6 +22,7 @@ class Lifter {
   bool visit(ir::NodeId id) {
     const ir::Node node = graph_.node(id);
     if (node.outputs.size() != 1 || rank_of(graph_, node.outputs[0]) != 3) return false;
+    if (is_one_grid(node)) return any_lifted(node) && grid(id, node);
     if (graph_.value(node.outputs[0]).dtype != DType::f32) return false;
     // Of an input that a run is the first to know the result has told the axes.
     if (is_window(node.op)) return rank_of(graph_, node.inputs[0]).value_or(3) == 3 && window(id, node);
@@ -40,10 +42,49 @@ class Lifter {
       Dims dims = tensor->dims();
       dims.insert(dims.rank() - 1, 1);
       result = graph_.add_constant(name, tensor->reshaped(dims));
+    } else if (const auto stored = stored_weights(id)) {
+      result = *stored;
     } else {
       result = graph_.apply("Unsqueeze", {id, constant(graph_, name + ".axes", {2})}, {}, {}, name);
     }
     return lifted_[id] = result;
+  }
+
+  /// Weights that a DequantizeLinear makes of constants, their scales along an axis ahead of the window.
+  std::optional<ir::ValueId> stored_weights(ir::ValueId id) {
+    const ir::Node* node = made_by(graph_, id, "DequantizeLinear");
+    const Tensor* bytes = node ? graph_.constant(node->inputs[0]) : nullptr;
+    const Tensor* scales = node ? graph_.constant(node->inputs[1]) : nullptr;
+    if (!bytes || !scales || bytes->dims().rank() != 3 || node->integer("block_size", 0)) return std::nullopt;
+    const int64_t given = node->integer("axis", 1), axis = given < 0 ? given + 3 : given;
+    if (axis > 1 && scales->elements() > 1) return std::nullopt;
+    std::vector<ir::ValueId> inputs = node->inputs;
+    ir::Attributes attributes = node->attributes;
+    if (scales->elements() > 1) attributes["axis"] = axis;
+    else attributes.erase("axis");
+    const std::vector<std::string> origins = node->origins;
+    const DType type = graph_.value(id).dtype;
+    inputs[0] = lift(inputs[0]);
+    const ir::ValueId result = graph_.apply("DequantizeLinear", inputs, attributes, origins, graph_.value(id).name);
+    graph_.value(result).dtype = type;
+    return result;
+  }
+
+  /// One that stores numbers on a grid for all, or reads them from one.
+  bool is_one_grid(const ir::Node& node) const {
+    if (node.inputs.size() < 2 ||
+        (!ops::has_trait(node.op, ops::Trait::quantises) && !ops::has_trait(node.op, ops::Trait::dequantises)))
+      return false;
+    const Tensor* scale = graph_.constant(node.inputs[1]);
+    return scale && scale->elements() == 1 && !node.integer("block_size", 0);
+  }
+  bool grid(ir::NodeId id, const ir::Node& node) {
+    std::vector<ir::ValueId> inputs = node.inputs;
+    inputs[0] = lift(inputs[0]);
+    ir::Attributes attributes = node.attributes;
+    attributes.erase("axis");
+    give(id, node, graph_.apply(node.op, inputs, attributes, node.origins, graph_.value(node.outputs[0]).name));
+    return true;
   }
 
   void give(ir::NodeId id, const ir::Node& node, ir::ValueId result) {
