@@ -14,10 +14,11 @@ std::vector<int64_t> three(const ir::Node& node, const char* name, int64_t other
 /// Weights [O, C, D, H, W] as [O, D * C, H, W].
 Tensor frames_as_channels(const Tensor& weights) {
   const Dims& d = weights.dims();
-  const int64_t out = d[0], channels = d[1], depth = d[2], plane = d[3] * d[4];
-  Tensor result(DType::f32, {out, depth * channels, d[3], d[4]});
-  const auto* from = weights.data<float>();
-  auto* to = result.data<float>();
+  const int64_t out = d[0], channels = d[1], depth = d[2];
+  Tensor result(weights.dtype(), {out, depth * channels, d[3], d[4]});
+  const int64_t plane = d[3] * d[4] * static_cast<int64_t>(size_of(weights.dtype()));
+  const auto* from = weights.data<std::byte>();
+  auto* to = result.data<std::byte>();
   for (int64_t o = 0; o < out; ++o)
     for (int64_t c = 0; c < channels; ++c)
       for (int64_t k = 0; k < depth; ++k)
@@ -29,11 +30,23 @@ Tensor frames_as_channels(const Tensor& weights) {
 /// The taps of frame k of weights [O, C, D, H, W] as [O, C, H, W].
 Tensor taps_of_frame(const Tensor& weights, int64_t k) {
   const Dims& d = weights.dims();
-  const int64_t depth = d[2], plane = d[3] * d[4];
-  Tensor result(DType::f32, {d[0], d[1], d[3], d[4]});
+  const int64_t depth = d[2], plane = d[3] * d[4] * static_cast<int64_t>(size_of(weights.dtype()));
+  Tensor result(weights.dtype(), {d[0], d[1], d[3], d[4]});
   for (int64_t row = 0; row < d[0] * d[1]; ++row)
-    std::copy_n(weights.data<float>() + (row * depth + k) * plane, plane, result.data<float>() + row * plane);
+    std::copy_n(weights.data<std::byte>() + (row * depth + k) * plane, plane, result.data<std::byte>() + row * plane);
   return result;
+}
+
+/// Weights of f32, or the bytes that a DequantizeLinear with scales for each output, or one, makes them of.
+const Tensor* weights_of(const ir::Graph& graph, ir::ValueId id) {
+  if (const Tensor* given = graph.constant(id)) return given->dtype() == DType::f32 ? given : nullptr;
+  const ir::Node* read = made_by(graph, id, "DequantizeLinear");
+  const Tensor* scales = read ? graph.constant(read->inputs[1]) : nullptr;
+  const Tensor* bytes = read ? graph.constant(read->inputs[0]) : nullptr;
+  if (!bytes || !scales || read->integer("block_size", 0) || size_of(bytes->dtype()) != 1 || bytes->dims().rank() != 5)
+    return nullptr;
+  const int64_t axis = read->integer("axis", 1);
+  return scales->elements() == 1 || axis == 0 || axis == -5 ? bytes : nullptr;
 }
 
 /// A convolution over three axes of known sizes, and what makes those over two in its place.
@@ -74,11 +87,21 @@ struct Conv3d {
     const int64_t begin = k * dilations[0], end = begin + (y[1] - 1) * strides[0] + 1;
     return apply("Slice", {frames, numbers({begin}), numbers({end}), numbers({1}), numbers({strides[0]})});
   }
+  /// Weights in another form, as numbers.
+  ir::ValueId constant_of(const Tensor& taps) const {
+    const ir::ValueId given = node.inputs[1], made = graph.add_constant(graph.value(given).name, taps);
+    const ir::Node* read = made_by(graph, given, "DequantizeLinear");
+    if (graph.constant(given) || !read) return made;
+    std::vector<ir::ValueId> inputs = read->inputs;
+    inputs[0] = made;
+    const std::vector<std::string> origins = read->origins;
+    return graph.apply("DequantizeLinear", inputs, {{"axis", int64_t{0}}}, origins, graph.value(given).name);
+  }
   /// A convolution of frames as images.
   ir::ValueId convolved(ir::ValueId frames, const Tensor& taps, bool biased) const {
     const int64_t group = node.integer("group", 1);
     std::vector<ir::ValueId> inputs = {apply("Reshape", {frames, numbers({-1, taps.dims()[1] * group, x[2], x[3]})}),
-                                       graph.add_constant(graph.value(node.inputs[1]).name, taps)};
+                                       constant_of(taps)};
     if (biased && node.inputs.size() > 2) inputs.push_back(node.inputs[2]);
     return apply("Conv", inputs,
                  {{"kernel_shape", std::vector<int64_t>{taps.dims()[2], taps.dims()[3]}},
@@ -111,15 +134,14 @@ struct Conv3d {
   ir::ValueId of_columns() const {
     const int64_t pixels = x[2] * x[3];
     const Dims& d = weights.dims();
-    const ir::ValueId result = apply(
-        "Conv",
-        with_bias({apply("Reshape", {node.inputs[0], numbers({-1, x[0], x[1], pixels})}),
-                   graph.add_constant(graph.value(node.inputs[1]).name, weights.reshaped({d[0], d[1], d[2], 1}))}),
-        {{"kernel_shape", std::vector<int64_t>{d[2], 1}},
-         {"strides", std::vector<int64_t>{strides[0], 1}},
-         {"dilations", std::vector<int64_t>{dilations[0], 1}},
-         {"pads", std::vector<int64_t>{pads[0], 0, pads[3], 0}},
-         {"group", node.integer("group", 1)}});
+    const ir::ValueId result = apply("Conv",
+                                     with_bias({apply("Reshape", {node.inputs[0], numbers({-1, x[0], x[1], pixels})}),
+                                                constant_of(weights.reshaped({d[0], d[1], d[2], 1}))}),
+                                     {{"kernel_shape", std::vector<int64_t>{d[2], 1}},
+                                      {"strides", std::vector<int64_t>{strides[0], 1}},
+                                      {"dilations", std::vector<int64_t>{dilations[0], 1}},
+                                      {"pads", std::vector<int64_t>{pads[0], 0, pads[3], 0}},
+                                      {"group", node.integer("group", 1)}});
     return apply("Reshape", {result, numbers({-1, y[0], y[1], y[2], y[3]})});
   }
   std::vector<ir::ValueId> with_bias(std::vector<ir::ValueId> inputs) const {
@@ -138,17 +160,16 @@ bool lower_conv3d_at(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   if (node.op != "Conv" || node.inputs.size() > 3 || node.text("auto_pad", "NOTSET") != "NOTSET") return false;
   const ir::Shape *x = shape_of(graph, node.inputs[0]), *y = shape_of(graph, node.outputs[0]);
-  if (!x || !y || x->size() != 5 || y->size() != 5 || !graph.constant(node.inputs[1])) return false;
+  if (!x || !y || x->size() != 5 || y->size() != 5 || !weights_of(graph, node.inputs[1])) return false;
   Conv3d conv{
-      graph, node, graph.value(node.outputs[0]).name, *graph.constant(node.inputs[1]), (*x)[0],
-      {},    {},   three(node, "strides", 1),         three(node, "dilations", 1),     three(node, "pads", 0, 6)};
+      graph, node, graph.value(node.outputs[0]).name, *weights_of(graph, node.inputs[1]), (*x)[0],
+      {},    {},   three(node, "strides", 1),         three(node, "dilations", 1),        three(node, "pads", 0, 6)};
   for (size_t axis = 1; axis < 5; ++axis) {
     if (!(*x)[axis].is_constant() || !(*y)[axis].is_constant()) return false;
     conv.x.push_back((*x)[axis].value()), conv.y.push_back((*y)[axis].value());
   }
   const auto& pads = conv.pads;
-  if (conv.weights.dtype() != DType::f32 || std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad < 0; }))
-    return false;
+  if (std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad < 0; })) return false;
   const bool grouped = node.integer("group", 1) != 1;
   if (grouped && conv.is_of_columns()) {
     replace(graph, id, conv.of_columns());
