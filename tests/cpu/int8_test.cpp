@@ -140,7 +140,7 @@ const Int8Tactic& tactic_called(std::string_view name) {
 
 bool runs_on(const Int8Tactic& tactic, Isa isa) {
   const std::string_view name = tactic.name;
-  if (name == "int8_dot" || name == "int8_columns") return has_int8_dot(isa);
+  if (name == "int8_dot" || name == "int8_columns" || name == "int8_quads") return has_int8_dot(isa);
   return name != "int8_tiles" || isa == Isa::amx;
 }
 

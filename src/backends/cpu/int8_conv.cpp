@@ -221,11 +221,11 @@ class Int8ConvStep : public backends::Step {
 };
 
 // Where int8_tactics() lists the kernels that need more than a set of vectors, or to be told of dynamic zero points.
-constexpr size_t pairs_at = 0, dot_at = 2, tiles_at = 5, columns_at = 6;
+constexpr size_t pairs_at = 0, dot_at = 2, tiles_at = 5, columns_at = 6, quads_at = 7;
 
 template <size_t index>
 Reason refuses(const Problem& problem) {
-  if ((index == dot_at || index == columns_at) && !has_int8_dot(active_isa()))
+  if ((index == dot_at || index == columns_at || index == quads_at) && !has_int8_dot(active_isa()))
     return {Reason::instruction, "products of four bytes"};
   if (index == tiles_at && active_isa() != Isa::amx) return {Reason::instruction, "tiles"};
   Int8Conv conv{};
@@ -261,6 +261,8 @@ const backends::KernelRegistrar tiles({"tenon:Int8Conv", "int8_tiles", 5, refuse
                                        "int8_tiles"});
 const backends::KernelRegistrar columns({"tenon:Int8Conv", "int8_columns", 6, refuses<columns_at>, make<columns_at>,
                                          "int8_columns"});
+const backends::KernelRegistrar quads({"tenon:Int8Conv", "int8_quads", 6, refuses<quads_at>, make<quads_at>,
+                                       "int8_quads"});
 
 }  // namespace
 }  // namespace tenon::cpu::int8_conv

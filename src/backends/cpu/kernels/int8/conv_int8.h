@@ -46,8 +46,8 @@ class Int8Kernel {
   // As ConvKernel::resized; null where weights are packed otherwise for that.
   virtual std::unique_ptr<Int8Kernel> resized(const ConvShape& shape, int threads) const = 0;
   // As ConvKernel::run. The result depends on neither the instruction set nor the number of workers. `in_zero` is that
-  // of the Int8Conv or the dynamic one; only "int8_int16", "int8_tiles", "int8_columns" and "int8_depthwise" take
-  // another.
+  // of the Int8Conv or the dynamic one; only "int8_int16", "int8_tiles", "int8_columns", "int8_quads" and
+  // "int8_depthwise" take another.
   virtual void run(const uint8_t* in, int32_t in_zero, const uint8_t* residual, void* out,
                    const Worker& worker) const = 0;
 };

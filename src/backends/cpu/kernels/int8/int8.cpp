@@ -255,7 +255,7 @@ std::span<const Int8Tactic> int8_tactics() {
       {"int8x2", refuses_int8x2, make<Int8Form::int8x2>},   {"int8_int16", refuses_direct, make<Int8Form::int16>},
       {"int8_dot", refuses_bytes, make<Int8Form::dot>},     {"int8_depthwise", refuses_depthwise, make_depthwise},
       {"int8_winograd", refuses_winograd8, make_winograd8}, {"int8_tiles", refuses_tiles, make_tiles},
-      {"int8_columns", refuses_columns, make_columns},
+      {"int8_columns", refuses_columns, make_columns},      {"int8_quads", refuses_quads, make_quads},
   };
   return tactics;
 }

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cpu/kernels/int8/int8_columns.h"
-
-#include "backends/cpu/kernels/int8/simd_int8.h"
-
-#include "backends/cpu/kernels/f32/epilogue.h"
-#include "backends/cpu/kernels/int8/int8_silu.h"
+#include "backends/cpu/kernels/int8/int8_column_finish.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
@@ -38,8 +33,7 @@ void run_row(const Int8ColumnPlan& plan, const Int8Output& o, const WindowRows& 
              uint8_t* out) {
   const ConvShape& s = plan.shape;
   const int8_t* const weights = plan.packed + place * kTaps * 4;
-  const IVec in_zero = iset1(plan.in_zero), out_zero = iset16(o.out_zero);
-  const IVec low = iset8(plan.low), high = iset8(plan.high);
+  const IVec in_zero = iset1(plan.in_zero);
   Column outside;
   TENON_UNROLL
   for (int v = 0; v < kVectors; ++v) outside.v[v] = iset8(plan.in_zero);
@@ -49,55 +43,20 @@ void run_row(const Int8ColumnPlan& plan, const Int8Output& o, const WindowRows& 
   IVec start[kVectors];
   TENON_UNROLL
   for (int v = 0; v < kVectors; ++v) start[v] = imul(iload(plan.start + place + v * kLanes), in_zero);
-  constexpr bool kInSteps = std::is_same_v<Act, expr::Identity>;
-  const Epilogue epilogue = o.epilogue;
-  const float* const multiplier = o.multiplier + place;
-  const float* const bias = o.bias + place;
-  const float* const inverse = o.inverse_scale + place;
-  const float* const slopes = epilogue.slopes + place;
-
-  constexpr bool kNearly = std::is_same_v<Act, expr::Silu> && kHasFused;
-  Vec certain = zero();
-  if constexpr (kNearly) {
-    Vec widest = zero();
-    TENON_UNROLL
-    for (int v = 0; v < kVectors; ++v) widest = max(widest, load(inverse + v * kLanes));
-    certain = sub(set1(0.5f), silu_error(largest(widest)));
-  }
-
+  const ColumnFinish<Act, kWhole> finish(plan, o, place, channels);
   int64_t x0 = -int64_t{s.pad_left};
   Column a = column(x0), b = column(x0 + 1);
   for (int64_t x = 0; x < s.out_w; ++x, x0 += s.stride_w, out += s.out_pixel) {
     const Column c = column(x0 + 2);
-    IVec whole[kVectors];
-    Vec y[kVectors];
+    IVec sums[kVectors];
     TENON_UNROLL
     for (int v = 0; v < kVectors; ++v) {
-      IVec sum = start[v];
-      add_dots(sum, a.v[v], iload(weights + (0 * kVectors + v) * kLanes * 4));
-      add_dots(sum, b.v[v], iload(weights + (1 * kVectors + v) * kLanes * 4));
-      add_dots(sum, c.v[v], iload(weights + (2 * kVectors + v) * kLanes * 4));
-      const Vec by = load(multiplier + v * kLanes), more = load(bias + v * kLanes);
-      y[v] = kInSteps ? fused(to_float(sum), by, more) : add(mul(to_float(sum), by), more);
+      sums[v] = start[v];
+      add_dots(sums[v], a.v[v], iload(weights + (0 * kVectors + v) * kLanes * 4));
+      add_dots(sums[v], b.v[v], iload(weights + (1 * kVectors + v) * kLanes * 4));
+      add_dots(sums[v], c.v[v], iload(weights + (2 * kVectors + v) * kLanes * 4));
     }
-    bool known = false;
-    if constexpr (kNearly) {
-      Vec near[kVectors];
-      TENON_UNROLL
-      for (int v = 0; v < kVectors; ++v) near[v] = mul(y[v], load(inverse + v * kLanes));
-      near_silu(y, near);
-      known = rounds_alike(near, certain, whole);
-    }
-    if (!known) {
-      TENON_UNROLL
-      for (int v = 0; v < kVectors; ++v) {
-        if constexpr (!kInSteps)
-          y[v] = mul(activate<Act>(y[v], epilogue, slopes + v * kLanes), load(inverse + v * kLanes));
-        whole[v] = to_int(y[v]);
-      }
-    }
-    const IVec ab = to_words(whole[0], whole[1], out_zero), cd = to_words(whole[2], whole[3], out_zero);
-    store_channels<kWhole>(out, clamp_bytes(to_bytes_in_lanes(ab, cd), low, high), channels);
+    finish(sums, out);
     if (s.stride_w == 1) {
       a = b;
       b = c;
@@ -146,6 +105,6 @@ void run(const Int8ColumnPlan& plan, const uint8_t* in, uint8_t* out, const Work
 }  // namespace
 
 extern const Int8ColumnOps int8_column_ops;
-const Int8ColumnOps int8_column_ops = {kLanes, run};
+const Int8ColumnOps int8_column_ops = {kLanes, run, run_quads8};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

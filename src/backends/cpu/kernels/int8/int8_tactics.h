@@ -15,6 +15,9 @@ std::unique_ptr<Int8Kernel> make_depthwise(const Int8Conv& conv, Isa isa, int th
 Reason refuses_columns(const Int8Conv& conv);
 std::unique_ptr<Int8Kernel> make_columns(const Int8Conv& conv, Isa isa, int threads);
 
+Reason refuses_quads(const Int8Conv& conv);
+std::unique_ptr<Int8Kernel> make_quads(const Int8Conv& conv, Isa isa, int threads);
+
 Reason refuses_winograd8(const Int8Conv& conv);
 std::unique_ptr<Int8Kernel> make_winograd8(const Int8Conv& conv, Isa isa, int threads);
 

@@ -105,12 +105,18 @@ static TENON_INLINE void store_channels(uint8_t* p, IVec v, int n) {
   if (kWhole) istore(p, v);
   else _mm512_mask_storeu_epi8(p, (uint64_t{1} << n) - 1, v);
 }
-// Vector i of four: three bytes and a zero in 32 bits.
+// Vector i of four: three bytes and a zero, or four bytes, in 32 bits.
 template <int i>
 static TENON_INLINE IVec interleaved(IVec a, IVec b, IVec c) {
   const IVec ab = i < 2 ? _mm512_unpacklo_epi8(a, b) : _mm512_unpackhi_epi8(a, b);
   const IVec c0 = i < 2 ? _mm512_unpacklo_epi8(c, izero()) : _mm512_unpackhi_epi8(c, izero());
   return i % 2 ? _mm512_unpackhi_epi16(ab, c0) : _mm512_unpacklo_epi16(ab, c0);
+}
+template <int i>
+static TENON_INLINE IVec interleaved(IVec a, IVec b, IVec c, IVec d) {
+  const IVec ab = i < 2 ? _mm512_unpacklo_epi8(a, b) : _mm512_unpackhi_epi8(a, b);
+  const IVec cd = i < 2 ? _mm512_unpacklo_epi8(c, d) : _mm512_unpackhi_epi8(c, d);
+  return i % 2 ? _mm512_unpackhi_epi16(ab, cd) : _mm512_unpacklo_epi16(ab, cd);
 }
 static TENON_INLINE IVec iset8(int32_t x) { return _mm512_set1_epi8(static_cast<int8_t>(x)); }
 static TENON_INLINE IVec clamp_bytes(IVec v, IVec low, IVec high) {
@@ -210,6 +216,12 @@ static TENON_INLINE IVec interleaved(IVec a, IVec b, IVec c) {
   const IVec ab = i < 2 ? _mm256_unpacklo_epi8(a, b) : _mm256_unpackhi_epi8(a, b);
   const IVec c0 = i < 2 ? _mm256_unpacklo_epi8(c, izero()) : _mm256_unpackhi_epi8(c, izero());
   return i % 2 ? _mm256_unpackhi_epi16(ab, c0) : _mm256_unpacklo_epi16(ab, c0);
+}
+template <int i>
+static TENON_INLINE IVec interleaved(IVec a, IVec b, IVec c, IVec d) {
+  const IVec ab = i < 2 ? _mm256_unpacklo_epi8(a, b) : _mm256_unpackhi_epi8(a, b);
+  const IVec cd = i < 2 ? _mm256_unpacklo_epi8(c, d) : _mm256_unpackhi_epi8(c, d);
+  return i % 2 ? _mm256_unpackhi_epi16(ab, cd) : _mm256_unpacklo_epi16(ab, cd);
 }
 static TENON_INLINE IVec iset8(int32_t x) { return _mm256_set1_epi8(static_cast<int8_t>(x)); }
 static TENON_INLINE IVec clamp_bytes(IVec v, IVec low, IVec high) {
