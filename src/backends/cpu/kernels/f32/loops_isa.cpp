@@ -417,7 +417,19 @@ TENON_INLINE IVec larger_bytes(IVec a, IVec b) {
 #endif
 }
 
+// By vectors of 16 bytes, the last of which may begin before the one ahead of it ends.
+TENON_INLINE void largest_few(uint8_t* dst, const uint8_t* const* sources, int64_t count, int64_t n) {
+  for (int64_t at = 0; at < n; at += 16) {
+    const int64_t begin = std::min<int64_t>(at, n - 16);
+    __m128i best = _mm_setzero_si128();
+    for (int64_t k = 0; k < count; ++k)
+      best = _mm_max_epu8(best, _mm_loadu_si128((const __m128i*)(sources[k] + begin)));
+    _mm_storeu_si128((__m128i*)(dst + begin), best);
+  }
+}
+
 void largest_bytes(uint8_t* dst, const uint8_t* const* sources, int64_t count, int64_t n) {
+  if (n >= 16 && n < kBytes) return largest_few(dst, sources, count, n);
   if (n < kBytes) {
     for (int64_t at = 0; at < n; ++at) {
       uint8_t best = 0;
