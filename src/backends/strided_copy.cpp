@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/strided_copy.h"
 
+#include <cstdint>
 #include <cstring>
 
 namespace tenon::backends {
@@ -11,6 +12,40 @@ void copy_row(const std::byte* src, int64_t src_stride, std::byte* dst, int64_t 
   const T* from = reinterpret_cast<const T*>(src);
   T* to = reinterpret_cast<T*>(dst);
   for (int64_t at = 0; at < count; ++at) to[at * dst_stride] = from[at * src_stride];
+}
+
+/// The first and the last sizeof(T) of each run, which cover it.
+template <class T>
+void copy_ends(const std::byte* src, int64_t src_step, std::byte* dst, int64_t dst_step, size_t bytes, int64_t runs) {
+  for (; runs > 0; --runs, src += src_step, dst += dst_step) {
+    T first, last;
+    std::memcpy(&first, src, sizeof(T));
+    std::memcpy(&last, src + bytes - sizeof(T), sizeof(T));
+    std::memcpy(dst, &first, sizeof(T));
+    std::memcpy(dst + bytes - sizeof(T), &last, sizeof(T));
+  }
+}
+
+/// Runs of `bytes` each, so many bytes apart.
+void copy_runs(const std::byte* src, int64_t src_step, std::byte* dst, int64_t dst_step, size_t bytes, int64_t runs) {
+  struct Sixteen {
+    uint64_t of[2];
+  };
+  constexpr size_t few = 64;
+  if (bytes >= sizeof(Sixteen) && bytes <= few) {
+    for (; runs > 0; --runs, src += src_step, dst += dst_step) {
+      Sixteen last;  // before what the steps write over it
+      std::memcpy(&last, src + bytes - sizeof(last), sizeof(last));
+      for (size_t at = 0; at + sizeof(last) <= bytes; at += sizeof(last)) std::memcpy(dst + at, src + at, sizeof(last));
+      std::memcpy(dst + bytes - sizeof(last), &last, sizeof(last));
+    }
+  } else if (bytes >= sizeof(uint64_t) && bytes < sizeof(Sixteen)) {
+    copy_ends<uint64_t>(src, src_step, dst, dst_step, bytes, runs);
+  } else if (bytes >= sizeof(uint32_t) && bytes < sizeof(uint64_t)) {
+    copy_ends<uint32_t>(src, src_step, dst, dst_step, bytes, runs);
+  } else {
+    for (; runs > 0; --runs, src += src_step, dst += dst_step) std::memcpy(dst, src, bytes);
+  }
 }
 
 }  // namespace
@@ -35,10 +70,14 @@ void strided_copy(const Dims& dims, size_t size, const std::byte* src, const Dim
     }
   }
   if (axes == 0) count[0] = 1, from[0] = to[0] = 1, axes = 1;
-  const int row = axes - 1;
+  const bool in_runs = axes > 1 && from[axes - 1] == 1 && to[axes - 1] == 1;
+  const int row = in_runs ? axes - 2 : axes - 1;  // innermost, or that of runs
+  const auto bytes = static_cast<int64_t>(size);
   int64_t index[Dims::max_rank + 1] = {};
   for (;;) {
-    if (from[row] == 1 && to[row] == 1) {
+    if (in_runs) {
+      copy_runs(src, from[row] * bytes, dst, to[row] * bytes, static_cast<size_t>(count[axes - 1]) * size, count[row]);
+    } else if (from[row] == 1 && to[row] == 1) {
       std::memcpy(dst, src, count[row] * size);
     } else {
       switch (size) {
@@ -50,11 +89,11 @@ void strided_copy(const Dims& dims, size_t size, const std::byte* src, const Dim
     }
     int axis = row - 1;
     for (; axis >= 0; --axis) {
-      src += from[axis] * static_cast<int64_t>(size);
-      dst += to[axis] * static_cast<int64_t>(size);
+      src += from[axis] * bytes;
+      dst += to[axis] * bytes;
       if (++index[axis] < count[axis]) break;
-      src -= from[axis] * count[axis] * static_cast<int64_t>(size);
-      dst -= to[axis] * count[axis] * static_cast<int64_t>(size);
+      src -= from[axis] * count[axis] * bytes;
+      dst -= to[axis] * count[axis] * bytes;
       index[axis] = 0;
     }
     if (axis < 0) return;
