@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/strided_copy.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace tenon::backends {
 namespace {
@@ -73,6 +75,12 @@ void strided_copy(const Dims& dims, size_t size, const std::byte* src, const Dim
   const bool in_runs = axes > 1 && from[axes - 1] == 1 && to[axes - 1] == 1;
   const int row = in_runs ? axes - 2 : axes - 1;  // innermost, or that of runs
   const auto bytes = static_cast<int64_t>(size);
+  // A short row of elements costs more around it than in it: the longest axis is walked innermost instead.
+  constexpr int64_t short_row = 8;
+  if (!in_runs && count[row] < short_row) {
+    const auto longest = static_cast<int>(std::max_element(count, count + row + 1) - count);
+    std::swap(count[longest], count[row]), std::swap(from[longest], from[row]), std::swap(to[longest], to[row]);
+  }
   int64_t index[Dims::max_rank + 1] = {};
   for (;;) {
     if (in_runs) {
