@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <optional>
 
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -37,16 +38,18 @@ Tensor taps_of_frame(const Tensor& weights, int64_t k) {
   return result;
 }
 
-/// Weights of f32, or the bytes that a DequantizeLinear with scales for each output, or one, makes them of.
-const Tensor* weights_of(const ir::Graph& graph, ir::ValueId id) {
-  if (const Tensor* given = graph.constant(id)) return given->dtype() == DType::f32 ? given : nullptr;
+/// Weights of f32, or the bytes that a DequantizeLinear with scales for each output, or one, makes them of; what
+/// another one makes, as numbers.
+std::optional<Tensor> weights_of(const ir::Graph& graph, ir::ValueId id) {
   const ir::Node* read = made_by(graph, id, "DequantizeLinear");
   const Tensor* scales = read ? graph.constant(read->inputs[1]) : nullptr;
   const Tensor* bytes = read ? graph.constant(read->inputs[0]) : nullptr;
-  if (!bytes || !scales || read->integer("block_size", 0) || size_of(bytes->dtype()) != 1 || bytes->dims().rank() != 5)
-    return nullptr;
-  const int64_t axis = read->integer("axis", 1);
-  return scales->elements() == 1 || axis == 0 || axis == -5 ? bytes : nullptr;
+  const int64_t axis = read ? read->integer("axis", 1) : 0;
+  if (bytes && scales && !read->integer("block_size", 0) && size_of(bytes->dtype()) == 1 && bytes->dims().rank() == 5 &&
+      (scales->elements() == 1 || axis == 0 || axis == -5))
+    return *bytes;
+  const std::optional<Tensor> numbers = numbers_of(graph, id);
+  return numbers && numbers->dtype() == DType::f32 ? numbers : std::nullopt;
 }
 
 /// A convolution over three axes of known sizes, and what makes those over two in its place.
@@ -91,7 +94,7 @@ struct Conv3d {
   ir::ValueId constant_of(const Tensor& taps) const {
     const ir::ValueId given = node.inputs[1], made = graph.add_constant(graph.value(given).name, taps);
     const ir::Node* read = made_by(graph, given, "DequantizeLinear");
-    if (graph.constant(given) || !read) return made;
+    if (taps.dtype() == DType::f32 || !read) return made;
     std::vector<ir::ValueId> inputs = read->inputs;
     inputs[0] = made;
     const std::vector<std::string> origins = read->origins;
@@ -160,10 +163,19 @@ bool lower_conv3d_at(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   if (node.op != "Conv" || node.inputs.size() > 3 || node.text("auto_pad", "NOTSET") != "NOTSET") return false;
   const ir::Shape *x = shape_of(graph, node.inputs[0]), *y = shape_of(graph, node.outputs[0]);
-  if (!x || !y || x->size() != 5 || y->size() != 5 || !weights_of(graph, node.inputs[1])) return false;
-  Conv3d conv{
-      graph, node, graph.value(node.outputs[0]).name, *weights_of(graph, node.inputs[1]), (*x)[0],
-      {},    {},   three(node, "strides", 1),         three(node, "dilations", 1),        three(node, "pads", 0, 6)};
+  if (!x || !y || x->size() != 5 || y->size() != 5) return false;
+  const std::optional<Tensor> weights = weights_of(graph, node.inputs[1]);
+  if (!weights) return false;
+  Conv3d conv{graph,
+              node,
+              graph.value(node.outputs[0]).name,
+              *weights,
+              (*x)[0],
+              {},
+              {},
+              three(node, "strides", 1),
+              three(node, "dilations", 1),
+              three(node, "pads", 0, 6)};
   for (size_t axis = 1; axis < 5; ++axis) {
     if (!(*x)[axis].is_constant() || !(*y)[axis].is_constant()) return false;
     conv.x.push_back((*x)[axis].value()), conv.y.push_back((*y)[axis].value());

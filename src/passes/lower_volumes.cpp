@@ -122,20 +122,6 @@ bool each_is(const List& list, int64_t number) {
   return std::all_of(list.begin(), list.end(), [&](int64_t one) { return one == number; });
 }
 
-/// A constant, or what a DequantizeLinear makes of constants.
-std::optional<Tensor> numbers_of(const ir::Graph& graph, ir::ValueId id) {
-  if (const Tensor* given = graph.constant(id)) return *given;
-  const ir::Node* read = made_by(graph, id, "DequantizeLinear");
-  if (!read) return std::nullopt;
-  std::vector<Tensor> operands;
-  for (const ir::ValueId input : read->inputs) {
-    const Tensor* given = input == ir::no_value ? nullptr : graph.constant(input);
-    if (!given && input != ir::no_value) return std::nullopt;
-    operands.push_back(given ? *given : Tensor());
-  }
-  return ops::evaluate(*read, operands)[0];
-}
-
 /// Where blocks of the output lie side by side, a transposed convolution is a product for each element of the input,
 /// whose results are put in their places.
 bool lower_transposed(ir::Graph& graph, ir::NodeId id) {

@@ -255,6 +255,19 @@ bool each_node(ir::Graph& graph, const std::function<bool(ir::NodeId)>& visit) {
   return changed;
 }
 
+std::optional<Tensor> numbers_of(const ir::Graph& graph, ir::ValueId id) {
+  if (const Tensor* given = graph.constant(id)) return *given;
+  const ir::Node* read = made_by(graph, id, "DequantizeLinear");
+  if (!read) return std::nullopt;
+  std::vector<Tensor> operands;
+  for (const ir::ValueId input : read->inputs) {
+    const Tensor* given = input == ir::no_value ? nullptr : graph.constant(input);
+    if (!given && input != ir::no_value) return std::nullopt;
+    operands.push_back(given ? *given : Tensor());
+  }
+  return ops::evaluate(*read, operands)[0];
+}
+
 void replace(ir::Graph& graph, ir::NodeId node, ir::ValueId with) {
   const ir::Value old = graph.value(graph.node(node).outputs[0]);
   if (ir::Value& value = graph.value(with); !value.shape) {

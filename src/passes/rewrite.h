@@ -45,6 +45,8 @@ bool is_one(const ir::Graph& graph, ir::ValueId id, DType dtype);
 bool has_one_scale(const ir::Graph& graph, const ir::Node& node, DType bytes);
 /// Integers of a constant of type i32 or i64.
 std::optional<std::vector<int64_t>> integers(const ir::Graph& graph, ir::ValueId id);
+/// A constant, or what a DequantizeLinear makes of constants.
+std::optional<Tensor> numbers_of(const ir::Graph& graph, ir::ValueId id);
 /// The sizes of a value that is known to have elements; nothing where one is not constant.
 std::optional<std::vector<int64_t>> sizes_of(const ir::Graph& graph, ir::ValueId value);
 ir::ValueId constant(ir::Graph& graph, const std::string& name, const std::vector<int64_t>& values);
