@@ -52,7 +52,8 @@ bool is_quantised_weight(const ir::Graph& graph, const ir::Node& node) {
   const std::vector<ir::NodeId>& users = graph.value(node.outputs[0]).users;
   return std::any_of(users.begin(), users.end(), [&](ir::NodeId user) {
     const ir::Node& reader = graph.node(user);
-    const bool anchor = reader.op == "Conv" || reader.op == "MatMul" || reader.op == "Gemm";
+    const bool anchor =
+        reader.op == "Conv" || reader.op == "ConvTranspose" || reader.op == "MatMul" || reader.op == "Gemm";
     return anchor && reader.inputs[1] == node.outputs[0];
   });
 }
