@@ -101,6 +101,9 @@ bool split_slopes(ir::Graph& graph);
 bool subpixel_deconvolution(ir::Graph& graph);
 /// Transposed convolutions, channels last, of dequantised values and weights as convolutions of each phase of the rows.
 bool deconvolution_rows(ir::Graph& graph);
+/// Quantises what products give before it is moved, and stores zeros that stand beside what is read from bytes as
+/// bytes: frames of volumes then stay bytes from one convolution to the next.
+bool quantised_frames(ir::Graph& graph);
 /// Makes internal BoundedNms nodes, whose results have sizes that are known before.
 bool bound_nms(ir::Graph& graph);
 /// Makes internal BoxHead nodes, for which only GPUs have a fast kernel.

@@ -138,6 +138,7 @@ const std::vector<Pass>& before_host() {
       {"lower_weight_only", "joins products with the scales of weights that are integers", lower_weight_only},
       {"deconvolution_rows", "computes quantised transposed convolutions as convolutions of each phase of the rows",
        deconvolution_rows},
+      {"quantised_frames", "keeps frames of quantised volumes as bytes between convolutions", quantised_frames},
   };
   return list;
 }
