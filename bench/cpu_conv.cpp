@@ -183,6 +183,13 @@ const Layer kLayers[] = {
     {"mobilenet", 2, 14, 576, 96, 1, 1, none, true, 1},   {"mobilenet", 3, 7, 160, 960, 1, 1, clip, false, 1},
     {"mobilenet", 3, 7, 960, 960, 3, 1, clip, false, 960}, {"mobilenet", 2, 7, 960, 160, 1, 1, none, true, 1},
     {"mobilenet", 1, 7, 320, 1280, 1, 1, clip, false, 1},
+
+    {"depthwise", 1, 32, 768, 768, 7, 1, relu, false, 768}, {"depthwise", 1, 32, 768, 768, 9, 1, relu, false, 768},
+    {"depthwise", 1, 56, 96, 96, 7, 1, none, false, 96},  {"depthwise", 1, 28, 192, 192, 7, 1, none, false, 192},
+    {"depthwise", 1, 14, 384, 384, 7, 1, none, false, 384}, {"depthwise", 1, 7, 768, 768, 7, 1, none, false, 768},
+    {"depthwise", 1, 28, 240, 240, 5, 1, silu, false, 240}, {"depthwise", 1, 56, 144, 144, 5, 2, silu, false, 144},
+    {"depthwise", 1, 14, 672, 672, 5, 1, silu, false, 672}, {"depthwise", 1, 7, 1152, 1152, 5, 1, silu, false, 1152},
+    {"depthwise", 1, 56, 64, 64, 13, 1, relu, false, 64}, {"depthwise", 1, 14, 512, 512, 31, 1, relu, false, 512},
 };
 
 float* allocate(size_t floats) {
@@ -232,7 +239,7 @@ double time_layer(SpinningThreadPool& thread_pool, int threads, int rounds, Isa 
     std::sort(peaks.begin(), peaks.end());
     // The best round against the best yardstick: medians mean nothing while other processes run.
     const double fastest = times[0], peak = peaks.back(), gflops = flop / fastest * 1e-9;
-    std::printf("%-9s %d x %4d %4d>%-4d %dx%d/%d g%-3d %-10s %8.1f us (median %8.1f) %6.1f GFLOP/s %5.1f %% of %5.1f\n",
+    std::printf("%-9s %d x %4d %4d>%-4d %dx%d/%d g%-4d %-14s %8.1f us (median %8.1f) %6.1f GFLOP/s %5.1f %% of %5.1f\n",
                 l.net, l.count, l.size, l.in_c, l.out_c, l.kernel, l.kernel, l.stride, l.groups, tactic.name,
                 fastest * 1e6, times[times.size() / 2] * 1e6, gflops, 100 * gflops / peak, peak);
     best = std::min(best, fastest * 1e6);

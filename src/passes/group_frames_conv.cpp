@@ -4,13 +4,14 @@
 #include "ops/group_op.h"
 #include "ops/op.h"
 #include "ops/parts.h"
+#include "passes/frame_slices.h"
 #include "passes/groups.h"
 #include "passes/rewrite.h"
 
 namespace tenon::passes::group_frames_conv {
 namespace {
 
-constexpr int64_t frames_axis = 1, channels_axis = 4;  // of [batch, frames, height, width, channels]
+constexpr int64_t channels_axis = 4;
 
 /// tenon:FramesConv: a convolution whose channels are those of `count` frames, the first that output frame i sees lies
 /// at i * stride, the others `step` behind each other. Inputs: the volume, then those of Conv; the output is its own.
@@ -41,24 +42,6 @@ struct Frames {
   int64_t frames, step, stride;
 };
 
-struct Slice {
-  ir::ValueId volume;
-  int64_t begin, stride, frames;
-};
-
-std::optional<Slice> slice_of(const ir::Graph& graph, const ir::Node& node, ir::NodeId user) {
-  if (node.op != "Slice" || node.inputs.size() < 4 || graph.only_user(node.outputs[0]) != user) return std::nullopt;
-  const auto begins = integers(graph, node.inputs[1]), axes = integers(graph, node.inputs[3]);
-  const auto strides = node.inputs.size() > 4 && node.inputs[4] != ir::no_value ? integers(graph, node.inputs[4])
-                                                                                : std::vector<int64_t>{1};
-  const ir::Shape* shape = shape_of(graph, node.outputs[0]);
-  if (!begins || !axes || !strides || !shape || shape->size() != 5 || *axes != std::vector{frames_axis} ||
-      begins->size() != 1 || begins->front() < 0 || strides->size() != 1 || strides->front() < 1 ||
-      !(*shape)[frames_axis].is_constant())
-    return std::nullopt;
-  return Slice{node.inputs[0], begins->front(), strides->front(), (*shape)[frames_axis].value()};
-}
-
 std::optional<Frames> frames_of(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
   const ir::Node& concat = graph.node(id);
   if (concat.op != "Concat" || concat.inputs.size() < 2 || concat.integer("axis", 0) != channels_axis)
@@ -67,9 +50,9 @@ std::optional<Frames> frames_of(const ir::Graph& graph, ir::NodeId id, const std
   for (const ir::ValueId input : concat.inputs) {
     const ir::NodeId maker = graph.value(input).producer;
     if (maker == ir::no_node || taken.count(maker)) return std::nullopt;
-    const auto slice = slice_of(graph, graph.node(maker), id);
+    const auto slice = frame_slice(graph, graph.node(maker));
     const auto at = static_cast<int64_t>(found.nodes.size());
-    if (!slice) return std::nullopt;
+    if (!slice || graph.only_user(input) != id) return std::nullopt;
     if (at == 0) found.volume = slice->volume, found.frames = slice->frames, found.stride = slice->stride;
     if (at == 1) found.step = slice->begin;
     if (slice->volume != found.volume || slice->frames != found.frames || slice->stride != found.stride ||
@@ -85,7 +68,7 @@ std::optional<Group> frames_conv_at(const ir::Graph& graph, ir::NodeId id, const
   const ir::Node& conv = graph.node(id);
   const bool bytes = conv.op == "tenon:Int8Conv";
   if (taken.count(id) || (!bytes && conv.op != "Conv") || conv.text("layout", "") != "NHWC" ||
-      conv.has("input_layout") || conv.has("slopes") || conv.integer("group", 1) != 1 ||
+      conv.has("input_layout") || (bytes && conv.has("slopes")) || conv.integer("group", 1) != 1 ||
       (bytes ? graph.value(conv.inputs[0]).dtype != DType::u8 : graph.value(conv.outputs[0]).dtype != DType::f32))
     return std::nullopt;
   const ir::NodeId reshape = graph.value(conv.inputs[0]).producer;

@@ -35,10 +35,15 @@ Integers integers(const ir::Node& node, const char* name, size_t count, int64_t 
 
 ConvNode::ConvNode(const ir::Node& node) {
   const bool of_frames = node.has("count");
-  of_frames ? read(ops::part_of(node, "Conv", "conv.")) : read(node);
-  if (!of_frames) return;
+  if (!of_frames) {
+    read(node);
+    return;
+  }
+  part = std::make_shared<const ir::Node>(ops::part_of(node, "Conv", "conv."));
+  read(*part);
   frames = node.integer("frames", 1), count = node.integer("count", 1);
   step = node.integer("step", 1), stride = node.integer("stride", 1), sizes = node.integers("sizes");
+  apart = node.integer("apart", 0) != 0;
 }
 
 void ConvNode::read(const ir::Node& node) {
@@ -137,7 +142,7 @@ Reason conv_shape_of(const ConvNode& node, const ConvOperands& operands, ConvSha
   const ConvOperands images{x, operands.weights, operands.bias, residual ? &residual : nullptr, y};
   if (const Reason reason = image_shape_of(node, images, shape)) return reason;
   if (shape.in_nchw) return {Reason::layout, "NHWC"};
-  if (shape.groups != 1) return Reason::grouped;
+  if (shape.groups != (node.apart ? volume.dims[4] : 1)) return Reason::grouped;
   shape.slices = node.count, shape.in_slice = volume.strides[1] * node.step;
   return {};
 }
@@ -171,8 +176,22 @@ namespace {
 constexpr bool is_winograd(const char* name) { return name[0] == 'w'; }
 constexpr bool is_bf16(const char* name) { return name[0] == 'b'; }
 
+/// Weights [C, 1, H, W] of each frame as [C, frames, H, W].
+Tensor joined_taps(const Problem& problem) {
+  std::vector<Tensor> frames{weights_f32(problem.inputs[1].constant)};
+  for (size_t at = taps_at; at < problem.inputs.size(); ++at)
+    frames.push_back(weights_f32(problem.inputs[at].constant));
+  const Dims& d = frames[0].dims();
+  const int64_t plane = d[2] * d[3];
+  Tensor joined(DType::f32, {d[0], static_cast<int64_t>(frames.size()), d[2], d[3]});
+  auto* to = joined.data<float>();
+  for (int64_t c = 0; c < d[0]; ++c)
+    for (const Tensor& frame : frames) to = std::copy_n(frame.data<float>() + c * plane, plane, to);
+  return joined;
+}
+
 Tensor weights_of(const Problem& problem, bool bf16) {
-  const Tensor given = weights_f32(problem.inputs[1].constant);
+  const Tensor given = problem.inputs.size() > taps_at ? joined_taps(problem) : weights_f32(problem.inputs[1].constant);
   if (!bf16) return given;
   Tensor rounded(DType::f32, given.dims());
   ops::round_weights(given, DType::bf16, rounded);
@@ -249,6 +268,12 @@ Reason refuses(const Problem& problem) {
   ConvShape shape{};
   if (!takes_weights(problem)) return {Reason::element_type, "elements", "f32"};
   const ConvNode node(*problem.node);
+  if (node.apart && problem.inputs.size() != taps_at + static_cast<size_t>(node.count) - 1)
+    return {Reason::shape, "the weights", "as many as frames"};
+  for (size_t at = taps_at; at < problem.inputs.size(); ++at) {
+    if (!problem.inputs[at].constant) return {Reason::not_constant, "the weights"};
+    if (!(problem.inputs[at].dims == problem.inputs[1].dims)) return {Reason::shape, "the weights", "alike"};
+  }
   if (const Reason reason = conv_shape_of(node, conv_operands(problem), shape)) return reason;
   return tactic->refuses(shape, node.epilogue);
 }
@@ -279,6 +304,7 @@ constexpr const char* winograd2 = "winograd2";
 constexpr const char* winograd4_taps = "winograd4_taps";
 constexpr const char* winograd2_taps = "winograd2_taps";
 constexpr const char* depthwise = "depthwise";
+constexpr const char* depthwise_rows = "depthwise_rows";
 constexpr const char* stem = "stem";
 constexpr const char* gemv = "gemv";
 constexpr const char* bf16_dot = "bf16_dot";
@@ -292,6 +318,9 @@ const backends::KernelRegistrar frames_winograd2(conv_kernel<winograd2>(2, "wino
 const backends::KernelRegistrar register_winograd4_taps(conv_kernel<winograd4_taps>(1, "winograd"));
 const backends::KernelRegistrar register_winograd2_taps(conv_kernel<winograd2_taps>(1, "winograd"));
 const backends::KernelRegistrar register_depthwise(conv_kernel<depthwise>(4, "depthwise"));
+const backends::KernelRegistrar register_depthwise_rows(conv_kernel<depthwise_rows>(5, "depthwise_rows"));
+const backends::KernelRegistrar frames_depthwise(conv_kernel<depthwise_rows>(5, "depthwise_rows",
+                                                                             "tenon:FramesDepthwise"));
 const backends::KernelRegistrar register_stem(conv_kernel<stem>(4, "stem"));
 const backends::KernelRegistrar register_gemv(conv_kernel<gemv>(0, "direct"));
 const backends::KernelRegistrar register_bf16_dot(conv_kernel<bf16_dot>(5, "bf16 bf16_dots"));

@@ -14,9 +14,12 @@ struct ConvNode {
   int64_t strides[2], dilations[2], pads[2], groups;  // pads before both axes
   Epilogue epilogue;                                  // whose slopes are the node's
   int64_t slopes;                                     // how many
-  // Of FramesConv, which has no slopes: output frames of a volume, frames that each sees, and what lies between those
-  // and between the first ones of two; count is 0 where it is none. `sizes` are those of an image that it sees.
+  // Over frames: output frames of a volume, frames that each sees, and what lies between those and between the first
+  // ones of two; count is 0 where it is none. `sizes` are those of an image that it sees. `apart`: an output channel
+  // sees one channel of each frame, whose taps are inputs of their own.
   int64_t frames = 0, count = 0, step = 1, stride = 1;
+  bool apart = false;
+  std::shared_ptr<const ir::Node> part;  // the node's part that the slopes are of
   std::vector<int64_t> sizes;
 
  private:

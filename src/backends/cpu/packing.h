@@ -40,11 +40,17 @@ Packed packed_from(const void* from, int64_t order, const backends::Problem& pro
   return problem.weights ? problem.weights->get(form.key, make) : make();
 }
 
-/// The order of the problem's constant input 1.
+/// The first of more taps of a convolution, each a constant of its own.
+inline constexpr size_t taps_at = 4;
+
+/// The order of the problem's constant input 1, and which constants are packed with it.
 inline int64_t order_of(const backends::Problem& problem) {
   const auto rank = static_cast<int64_t>(problem.inputs[1].dims.rank());  // windows have 4 axes, matrices 2
   const bool is_turned = rank == 2 && problem.node->integer("transB", 0);
-  return 2 * rank + is_turned;
+  uint64_t order = static_cast<uint64_t>(2 * rank + is_turned);
+  for (size_t at = taps_at; at < problem.inputs.size(); ++at)
+    order = order * 0x9e3779b97f4a7c15 + reinterpret_cast<uintptr_t>(problem.inputs[at].constant.data());
+  return static_cast<int64_t>(order);
 }
 
 /// The problem's constant input 1, whose pages are given back.

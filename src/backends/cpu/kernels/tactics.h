@@ -17,6 +17,7 @@ ConvTactic stem_tactic(Isa isa);
 ConvTactic bf16_dots_tactic();   // where has_bf16_dot
 ConvTactic bf16_tiles_tactic();  // for Isa::amx
 ConvTactic depthwise_tactic(Isa isa);
+ConvTactic depthwise_rows_tactic(Isa isa);
 ConvTactic winograd4_tactic(Isa isa);
 ConvTactic winograd2_tactic(Isa isa);
 ConvTactic winograd4_taps_tactic(Isa isa);  // of weights packed as the direct kernel's

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/kernels/f32/depthwise_rows.h"
+#include "backends/cpu/kernels/f32/epilogue.h"
+
+namespace tenon::cpu::TENON_ISA_NAMESPACE {
+
+namespace {
+
+constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+constexpr int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// Pixels that are computed together at most: their sums, a tap and an input are held in registers.
+constexpr int kWidest = kLanes == 16 ? 16 : 12;
+
+// A row that windows see, of the first vector of the block: columns from the first that the row's first pixel sees.
+struct SeenRow {
+  const float *in, *weights;
+};
+
+// A block of channels of one worker.
+struct Block {
+  const DepthwiseRowsPlan& plan;
+  const Epilogue& e;
+  float *held, *scratch;
+  int64_t c0, channels;  // the first, and how many
+  int64_t vectors;       // that hold them
+};
+
+// A row of output pixels of a block.
+struct RowJob {
+  const Block& block;
+  const SeenRow* rows;
+  int count;  // of rows
+  float* to;  // of channel c0 of the first pixel
+  int64_t pitch;
+  float low, high;
+  bool whole;  // writes vectors where channels end, too
+};
+
+inline float* row_at(const Block& block, int64_t frame, int64_t row) {
+  const DepthwiseRowsPlan& plan = block.plan;
+  return block.held + (frame * plan.held + row % plan.held) * plan.vectors * plan.columns * kLanes;
+}
+
+// Copies a row of an image as [vector][column][lane].
+void copy_row(const Block& block, const float* from, float* to) {
+  const ConvShape& s = block.plan.shape;
+  const int64_t columns = block.plan.columns, pitch = columns * kLanes, begin = smaller(columns, s.pad_left),
+                end = larger(begin, smaller(columns, s.pad_left + s.in_w)), whole = block.channels / kLanes;
+  const int rest = static_cast<int>(block.channels % kLanes);
+  for (int64_t v = 0; v < block.vectors; ++v) {
+    for (int64_t x = 0; x < begin; ++x) store(to + v * pitch + x * kLanes, zero());
+    for (int64_t x = end; x < columns; ++x) store(to + v * pitch + x * kLanes, zero());
+  }
+  to += begin * kLanes;
+  for (int64_t x = begin; x < end; ++x, from += s.in_pixel, to += kLanes) {
+    for (int64_t v = 0; v < whole; ++v) store(to + v * pitch, load(from + v * kLanes));
+    if (rest) store(to + whole * pitch, load_n(from + whole * kLanes, rest));
+  }
+}
+
+// The first `used` of kPixels pixels from x, of vector v; kStride is 0 where the distance of two is known only now.
+template <int kColumns, int kStride, int kPixels>
+TENON_INLINE void pixels(const RowJob& job, int64_t v, int64_t x, int used) {
+  const DepthwiseRowsPlan& plan = job.block.plan;
+  const ConvShape& s = plan.shape;
+  const int64_t stride = kStride ? kStride : s.stride_w, next = int64_t{s.dilation_w} * kLanes;
+  const int64_t offset = (v * plan.columns + x * stride) * kLanes;
+  const int64_t w_offset = v * s.slices * s.kernel_h * s.kernel_w * kLanes;
+  Vec sums[kPixels];
+  TENON_UNROLL
+  for (int i = 0; i < kPixels; ++i) sums[i] = load(plan.bias + job.block.c0 + v * kLanes);
+  for (int r = 0; r < job.count; ++r) {
+    const float *in = job.rows[r].in + offset, *w = job.rows[r].weights + w_offset;
+    if constexpr (kColumns > 0) {
+      TENON_UNROLL
+      for (int kx = 0; kx < kColumns; ++kx) {
+        const Vec tap = load(w + kx * kLanes);
+        TENON_UNROLL
+        for (int i = 0; i < kPixels; ++i) add_product(sums[i], load(in + (i * kStride + kx) * kLanes), tap);
+      }
+    } else {
+      for (int kx = 0; kx < s.kernel_w; ++kx, w += kLanes, in += next) {
+        const Vec tap = load(w);
+        TENON_UNROLL
+        for (int i = 0; i < kPixels; ++i) add_product(sums[i], load(in + i * stride * kLanes), tap);
+      }
+    }
+  }
+  const Vec low = set1(job.low), high = set1(job.high);
+  TENON_UNROLL
+  for (int i = 0; i < kPixels; ++i) sums[i] = min(high, max(low, sums[i]));
+  const int64_t left = job.block.channels - v * kLanes;
+  float* to = job.to + x * job.pitch + v * kLanes;
+  if (used == kPixels && (job.whole || left >= kLanes)) {
+    TENON_UNROLL
+    for (int i = 0; i < kPixels; ++i) store(to + i * job.pitch, sums[i]);
+    return;
+  }
+  alignas(64) float spilled[kPixels * kLanes];
+  TENON_UNROLL
+  for (int i = 0; i < kPixels; ++i) store(spilled + i * kLanes, sums[i]);
+  const int n = job.whole ? kLanes : static_cast<int>(smaller(kLanes, left));
+  for (int i = 0; i < used; ++i) store_n(to + i * job.pitch, load(spilled + i * kLanes), n);
+}
+
+// Pixels that are computed together from x on: as many as are left, else eights and fours.
+constexpr int together(int64_t left, int wide) { return left > 12 ? wide : left > 4 ? 8 : 4; }
+
+template <int kColumns, int kStride, int kWide>
+__attribute__((noinline)) void sum_row(const RowJob& job) {
+  const int64_t width = job.block.plan.shape.out_w;
+  for (int64_t v = 0; v < job.block.vectors; ++v) {
+    for (int64_t x = 0; x < width;) {
+      const int count = together(width - x, kWide), used = static_cast<int>(smaller(count, width - x));
+      if (count == kWide) pixels<kColumns, kStride, kWide>(job, v, x, used);
+      else if (count == 8) pixels<kColumns, kStride, 8>(job, v, x, used);
+      else pixels<kColumns, kStride, 4>(job, v, x, used);
+      x += count;
+    }
+  }
+}
+
+using SumRow = void (*)(const RowJob&);
+
+constexpr bool has_wholes(int64_t width) { return kLanes == 16 && width % 14 == 0; }
+
+template <int kColumns, int kStride>
+SumRow form_of(int64_t width) {
+  if constexpr (kLanes == 16)
+    if (has_wholes(width)) return sum_row<kColumns, kStride, 14>;
+  return sum_row<kColumns, kStride, kWidest>;
+}
+
+int64_t computed(int64_t width) {
+  int64_t x = 0;
+  while (x < width) x += together(width - x, has_wholes(width) ? 14 : kWidest);
+  return x;
+}
+
+SumRow form_of(const ConvShape& s) {
+  if (s.dilation_w != 1 || s.stride_w > 2) return form_of<0, 0>(s.out_w);
+  switch (s.kernel_w * 10 + s.stride_w) {
+    case 51: return form_of<5, 1>(s.out_w);
+    case 71: return form_of<7, 1>(s.out_w);
+    case 91: return form_of<9, 1>(s.out_w);
+    default: return s.stride_w == 1 ? form_of<0, 1>(s.out_w) : form_of<0, 2>(s.out_w);
+  }
+}
+
+// Activation and residual of a row whose sums lie in scratch.
+__attribute__((noinline)) void finish_row(const Block& block, const float* residual, float* out) {
+  const ConvShape& s = block.plan.shape;
+  with_activation(
+      block.e.act, [&]<class Act>() __attribute__((always_inline)) {
+        for (int64_t x = 0; x < s.out_w; ++x)
+          finish_pixel<Act>(block.scratch + x * block.vectors * kLanes, static_cast<int>(block.channels), block.e,
+                            block.e.slopes + block.c0, residual ? residual + x * s.res_pixel : nullptr,
+                            out + x * s.out_pixel);
+      });
+}
+
+// The rows that pixels of row y of an image see, and their weights; returns how many.
+int rows_of(const Block& block, int64_t image, int64_t top, SeenRow* rows) {
+  const DepthwiseRowsPlan& plan = block.plan;
+  const ConvShape& s = plan.shape;
+  const float* weights = plan.packed + block.c0 * s.slices * s.kernel_h * s.kernel_w;
+  int count = 0;
+  for (int64_t slice = 0; slice < s.slices; ++slice)
+    for (int64_t ky = 0; ky < s.kernel_h; ++ky, weights += int64_t{s.kernel_w} * kLanes) {
+      const int64_t at = top + ky * s.dilation_h;
+      if (at >= 0 && at < s.in_h)
+        rows[count++] = {row_at(block, image * plan.image_frames + slice * plan.slice_frames, at), weights};
+    }
+  return count;
+}
+
+// Rows [y, stop) of images that are computed together.
+void run_images(const Block& block, const float* in, const float* residual, float* out, int64_t images, int64_t y,
+                int64_t stop) {
+  const DepthwiseRowsPlan& plan = block.plan;
+  const ConvShape& s = plan.shape;
+  const SumRow sum = form_of(s);
+  const bool straight = block.e.act == expr::Id::Clip && !residual;
+  const int64_t frames = (images - 1) * plan.image_frames + (s.slices - 1) * plan.slice_frames + 1;
+  SeenRow rows[DepthwiseRowsPlan::most_rows];
+  for (int64_t copied = 0; y < stop; ++y) {
+    const int64_t top = y * s.stride_h - s.pad_top, end = larger(0, smaller(s.in_h, top + plan.held));
+    for (copied = larger(copied, top); copied < end; ++copied)
+      for (int64_t frame = 0; frame < frames; ++frame)
+        copy_row(block, in + frame * plan.frame + copied * s.in_row, row_at(block, frame, copied));
+    for (int64_t image = 0; image < images; ++image) {
+      float* const to = out + image * s.out_image + y * s.out_row;
+      const int count = rows_of(block, image, top, rows);
+      if (straight) {
+        sum({block, rows, count, to, s.out_pixel, block.e.alpha, block.e.beta, false});
+        continue;
+      }
+      sum({block, rows, count, block.scratch, block.vectors * kLanes, -kInfinity, kInfinity, true});
+      finish_row(block, residual ? residual + image * s.res_image + y * s.res_row : nullptr, to);
+    }
+  }
+}
+
+void run(const DepthwiseRowsPlan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
+  const ConvShape& s = plan.shape;
+  const Epilogue e = normalised(plan.epilogue);
+  const int64_t groups = (s.batch + plan.images - 1) / plan.images, rows = groups * s.out_h,
+                vectors = (s.out_c + kLanes - 1) / kLanes, blocks = (vectors + plan.vectors - 1) / plan.vectors;
+  const int64_t part_m = worker.id / plan.channel_splits, part_n = worker.id % plan.channel_splits;
+  const int64_t begin = rows * part_m / plan.row_splits, end = rows * (part_m + 1) / plan.row_splits;
+  auto* const held = reinterpret_cast<float*>(worker.workspace + static_cast<size_t>(worker.id) * plan.worker_bytes);
+  float* const scratch = held + plan.frames * plan.held * plan.vectors * plan.columns * kLanes;
+  for (int64_t b = blocks * part_n / plan.channel_splits; b < blocks * (part_n + 1) / plan.channel_splits; ++b) {
+    const int64_t c0 = b * plan.vectors * kLanes;
+    const Block block{plan,
+                      e,
+                      held,
+                      scratch,
+                      c0,
+                      smaller(s.out_c - c0, plan.vectors * kLanes),
+                      smaller(vectors - b * plan.vectors, plan.vectors)};
+    for (int64_t at = begin; at < end;) {
+      const int64_t image = at / s.out_h * plan.images, y = at % s.out_h, stop = smaller(s.out_h, y + end - at);
+      run_images(block, in + image * s.in_image + c0,
+                 e.residual == Residual::none ? nullptr : residual + image * s.res_image + c0,
+                 out + image * s.out_image + c0, smaller(plan.images, s.batch - image), y, stop);
+      at += stop - y;
+    }
+  }
+}
+
+}  // namespace
+
+extern const DepthwiseRowsOps depthwise_rows_ops;
+const DepthwiseRowsOps depthwise_rows_ops = {kLanes, computed, run};
+
+}  // namespace tenon::cpu::TENON_ISA_NAMESPACE
