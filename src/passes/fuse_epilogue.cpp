@@ -125,6 +125,19 @@ bool take_sum(ir::Graph& graph, ir::NodeId id, ir::NodeId user) {
   return true;
 }
 
+/// Puts a node behind moves before them, where its first input is what they move.
+void hoist(ir::Graph& graph, ir::NodeId user, const std::vector<ir::NodeId>& moves,
+           const std::vector<ir::ValueId>& inputs) {
+  const ir::Node next = graph.node(user);
+  const ir::ValueId result = inputs[0];
+  graph.replace_uses(next.outputs[0], graph.node(moves.back()).outputs[0]);
+  graph.remove(user);
+  const ir::ValueId active = graph.apply(next.op, inputs, next.attributes, next.origins, graph.value(result).name);
+  graph.value(active).shape = graph.value(result).shape;
+  graph.value(active).dtype = graph.value(result).dtype;
+  graph.set_input(moves.front(), 0, active);
+}
+
 /// An activation behind reshapes and transposes of the anchor's result goes before them: it works on elements wherever
 /// they lie.
 bool hoist_activation(ir::Graph& graph, ir::NodeId id) {
@@ -138,15 +151,68 @@ bool hoist_activation(ir::Graph& graph, ir::NodeId id) {
   if (moves.empty() || user == ir::no_node || graph.node(user).outputs.size() != 1) return false;
   const ir::Node next = graph.node(user);
   if (next.inputs[0] != graph.node(moves.back()).outputs[0] || !activation_of(graph, next)) return false;
-  const ir::ValueId result = graph.node(id).outputs[0];
   std::vector<ir::ValueId> inputs = next.inputs;
-  inputs[0] = result;
-  graph.replace_uses(next.outputs[0], graph.node(moves.back()).outputs[0]);
-  graph.remove(user);
-  const ir::ValueId active = graph.apply(next.op, inputs, next.attributes, next.origins, graph.value(result).name);
-  graph.value(active).shape = graph.value(result).shape;
-  graph.value(active).dtype = graph.value(result).dtype;
-  graph.set_input(moves.front(), 0, active);
+  inputs[0] = graph.node(id).outputs[0];
+  hoist(graph, user, moves, inputs);
+  return true;
+}
+
+/// The reshapes behind a node's result, one behind the other, which nobody else reads.
+std::vector<ir::NodeId> reshapes_behind(const ir::Graph& graph, ir::NodeId id) {
+  std::vector<ir::NodeId> found;
+  for (ir::ValueId value = graph.node(id).outputs[0];;) {
+    const ir::NodeId user = graph.only_user(value);
+    if (user == ir::no_node || graph.node(user).op != "Reshape" || graph.node(user).inputs[0] != value) return found;
+    found.push_back(user);
+    value = graph.node(user).outputs[0];
+  }
+}
+
+/// A value as a reshape of it gives it; no_value where sizes are not known.
+ir::ValueId reshaped_as(ir::Graph& graph, ir::ValueId value, const ir::Shape& shape, const ir::Node& user) {
+  const ir::Node* maker = graph.producer(value);
+  if (maker && maker->op == "Reshape")
+    if (const ir::Shape* from = shape_of(graph, maker->inputs[0]); from && *from == shape) return maker->inputs[0];
+  const ir::Shape* from = shape_of(graph, value);
+  const auto target = from ? reshape_target(*from, shape) : std::nullopt;
+  if (!target) return ir::no_value;
+  const std::string& name = graph.value(value).name;
+  const ir::ValueId result =
+      graph.apply("Reshape", {value, constant(graph, name + ".shape", *target)}, {}, user.origins, name);
+  graph.value(result).shape = shape, graph.value(result).dtype = graph.value(value).dtype;
+  return result;
+}
+
+/// A sum, or an activation with a slope for each channel, behind reshapes of the result of a convolution goes before
+/// them, as the frames of a volume are its images.
+bool hoist_before_reshapes(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node anchor = graph.node(id);
+  if (anchor.op != "Conv" || anchor.text("layout", "") != "NHWC") return false;
+  const std::vector<ir::NodeId> moves = reshapes_behind(graph, id);
+  if (moves.empty()) return false;
+  const ir::ValueId result = anchor.outputs[0], moved = graph.node(moves.back()).outputs[0];
+  const ir::NodeId user = graph.only_user(moved);
+  const ir::Shape *shape = shape_of(graph, result), *behind = shape_of(graph, moved);
+  if (user == ir::no_node || !shape || !behind || shape->empty() || behind->empty()) return false;
+  const ir::Node next = graph.node(user);
+  std::vector<ir::ValueId> inputs;
+  if (next.op == "PRelu" && next.inputs[0] == moved && shape->back() == behind->back()) {
+    const Tensor* slopes = graph.constant(next.inputs[1]);
+    if (!slopes || !(shape->back() == ir::Dim(slopes->elements())) || slopes->dims().rank() == 0 ||
+        slopes->dims().back() != slopes->elements())
+      return false;
+    inputs = {result, graph.add_constant("", slopes->reshaped({slopes->elements()}))};
+  } else if (next.op == "Add" && next.inputs[0] != next.inputs[1] && !anchor.has("residual")) {
+    const ir::ValueId other = next.inputs[next.inputs[0] == moved ? 1 : 0];
+    if (graph.constant(other) || !same_shape(graph, moved, other) || !same_shape(graph, moved, next.outputs[0]))
+      return false;
+    const ir::ValueId lies = reshaped_as(graph, other, ir::Shape(*shape), next);
+    if (lies == ir::no_value) return false;
+    inputs = {result, lies};
+  } else {
+    return false;
+  }
+  hoist(graph, user, moves, inputs);
   return true;
 }
 
@@ -155,7 +221,7 @@ bool fuse_epilogue_at(ir::Graph& graph, ir::NodeId id) {
   if (!alone && !takes_epilogue(graph, graph.node(id))) return false;
   bool changed = false;
   for (;;) {
-    changed |= hoist_activation(graph, id);
+    changed |= hoist_activation(graph, id) || (!alone && hoist_before_reshapes(graph, id));
     const ir::ValueId result = graph.node(id).outputs[0];
     const ir::NodeId user = graph.only_user(result);
     if (user == ir::no_node || graph.node(user).outputs.size() != 1) return changed;

@@ -29,7 +29,8 @@ struct Shapes {
   ConvShape plain, body, tail;
   int64_t count;  // pixels of a group
   bool has_tail;
-  bool apart;  // the output's pixels are: groups are computed beside it, [image][row][column][channel]
+  // Pixels are: groups are computed beside the output, from a copy of the residual, [image][row][column][channel].
+  bool apart, residual_apart;
   int64_t tail_in, tail_res, tail_out;  // floats before what the tail reads and writes
 };
 
@@ -51,7 +52,6 @@ Reason shapes_of(const ConvNode& node, const ConvOperands& operands, Shapes& sha
   }
   if (s.slices > 1 && (s.in_image == 0 || s.in_slice % s.in_image != 0)) return {Reason::strides, "1 over frames"};
   if (s.in_pixel != s.in_c / s.slices) return {Reason::not_contiguous, "pixels of the input"};
-  if (operands.residual && s.res_pixel != s.out_c) return {Reason::not_contiguous, "the residual's pixels"};
   const int64_t count = shapes.count = std::min(vector / s.out_c, s.out_w);
   if (count < 2) return {Reason::too_many, vector / 2, "output channels"};
   if (s.kernel_w > widest_kernel) return Reason::too_large;
@@ -64,6 +64,9 @@ Reason shapes_of(const ConvNode& node, const ConvOperands& operands, Shapes& sha
   shapes.apart = s.out_pixel != s.out_c;
   if (shapes.apart)
     dense.out_pixel = s.out_c, dense.out_row = s.out_w * s.out_c, dense.out_image = s.out_h * dense.out_row;
+  shapes.residual_apart = operands.residual && s.res_pixel != s.out_c;
+  if (shapes.residual_apart)
+    dense.res_pixel = s.out_c, dense.res_row = s.out_w * s.out_c, dense.res_image = s.out_h * dense.res_row;
   shapes.body = grouped(dense, count);
   shapes.has_tail = s.out_w % count != 0;
   if (!shapes.has_tail) return {};
@@ -74,7 +77,7 @@ Reason shapes_of(const ConvNode& node, const ConvOperands& operands, Shapes& sha
   if (last.in_w < 1) return {Reason::padding, "less"};
   shapes.tail = grouped(last, count);
   shapes.tail_in = skipped * s.in_pixel, shapes.tail_out = first * dense.out_pixel,
-  shapes.tail_res = first * s.res_pixel;
+  shapes.tail_res = first * dense.res_pixel;
   return {};
 }
 
@@ -137,7 +140,9 @@ class PixelsStep : public backends::Step {
                                         problem.threads);
   }
   size_t workspace_bytes() const override {
-    return inner_bytes() + (shapes_.apart ? static_cast<size_t>(shapes_.plain.batch * shapes_.body.out_image) * 4 : 0);
+    return inner_bytes() +
+           static_cast<size_t>((shapes_.apart ? apart_floats() : 0) + (shapes_.residual_apart ? apart_floats() : 0)) *
+               sizeof(float);
   }
   size_t packed_bytes() const override { return fixed_->packed->size() + fixed_->plain->size(); }
 
@@ -163,7 +168,14 @@ class PixelsStep : public backends::Step {
     inner.workspace += line;
     // A zero of a wider window times what is not finite is no number.
     if (__atomic_load_n(&odd, __ATOMIC_RELAXED) != 0) return plain_->run(in, residual, out, inner);
-    float* to = shapes_.apart ? reinterpret_cast<float*>(worker.workspace + inner_bytes()) : out;
+    auto* const beside = reinterpret_cast<float*>(worker.workspace + inner_bytes());
+    float* to = shapes_.apart ? beside : out;
+    if (residual && shapes_.residual_apart) {
+      float* const copy = beside + (shapes_.apart ? apart_floats() : 0);
+      take_share(residual, copy, worker);
+      worker.sync();
+      residual = copy;
+    }
     body_->run(in, residual, to, inner);
     if (tail_) {
       worker.sync();
@@ -177,6 +189,22 @@ class PixelsStep : public backends::Step {
     const size_t bytes =
         std::max({body_->workspace_bytes(), plain_->workspace_bytes(), tail_ ? tail_->workspace_bytes() : 0});
     return line + (bytes + line - 1) / line * line;
+  }
+  /// Floats of an output whose pixels lie side by side.
+  int64_t apart_floats() const {
+    const ConvShape& s = shapes_.plain;
+    return s.batch * s.out_h * s.out_w * s.out_c;
+  }
+  void take_share(const float* from, float* to, const Worker& worker) const {
+    const ConvShape& s = shapes_.plain;
+    int64_t begin, end;
+    worker.share(s.batch * s.out_h, begin, end);
+    for (int64_t row = begin; row < end; ++row) {
+      const float* src = from + row / s.out_h * s.res_image + row % s.out_h * s.res_row;
+      float* dst = to + row * s.out_w * s.out_c;
+      for (int64_t column = 0; column < s.out_w; ++column)
+        std::copy_n(src + column * s.res_pixel, s.out_c, dst + column * s.out_c);
+    }
   }
   void put_share(const float* from, float* out, const Worker& worker) const {
     const ConvShape& s = shapes_.plain;
