@@ -225,7 +225,8 @@ bool fuse_epilogue_at(ir::Graph& graph, ir::NodeId id) {
     const ir::ValueId result = graph.node(id).outputs[0];
     const ir::NodeId user = graph.only_user(result);
     if (user == ir::no_node || graph.node(user).outputs.size() != 1) return changed;
-    if (!take_activation(graph, id, user) && (alone || !take_sum(graph, id, user))) return changed;
+    if (!take_activation(graph, id, user) && (alone || !(take_affine(graph, id, user) || take_sum(graph, id, user))))
+      return changed;
     ir::Node& anchor = graph.node(id);
     anchor.origins = joined(anchor.origins, graph.node(user).origins);
     const ir::ValueId end = graph.node(user).outputs[0];

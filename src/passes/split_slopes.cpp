@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "ops/expression.h"
 #include "ops/op.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -22,6 +23,7 @@ class Splitter {
     const ir::Value old = graph_.value(node_.outputs[0]);
     ir::Attributes attributes = node_.attributes;
     const ir::ValueId slopes = constant(graph_, "", slope_sizes(), node_.reals("slopes"));
+    const ops::Expression& activation = *ops::find_expression(node_.text("activation", ""));
     attributes.erase("activation"), attributes.erase("slopes");
     const bool quantises = is_quantised_ && has(y_scale), after = node_.text("residual", "") == "after";
     const ir::ValueId added = after ? take_residual(attributes) : ir::no_value;
@@ -29,9 +31,9 @@ class Splitter {
     while (inputs_.back() == ir::no_value) inputs_.pop_back();
     ir::ValueId y = apply(node_.op, inputs_, attributes, old.name + ".sums");
     const std::string name = quantises ? old.name + ".real" : old.name;
-    const std::vector<std::string> program{"prelu %0 %1", "add %3 %2"};
+    const std::vector<std::string> program{activation.word + std::string(" %0 %1"), "add %3 %2"};
     y = after ? apply("tenon:Elementwise", {y, slopes, added}, {{"program", program}}, name)
-              : apply("PRelu", {y, slopes}, {}, name);
+              : apply(ir::OpId(activation.name), {y, slopes}, {}, name);
     if (quantises) {
       y = apply("QuantizeLinear", {y, node_.inputs[y_scale], zeros_of(y_scale)}, {{"axis", int64_t{-1}}}, old.name);
       graph_.value(y).dtype = old.dtype;

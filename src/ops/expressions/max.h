@@ -5,6 +5,7 @@
 namespace tenon::expr {
 
 struct Max : Binary {
+  static constexpr bool is_epilogue = true;  // behind convolutions, a bound for each channel
   template <class V>
   TENON_EXPR static V apply(V a, V b) {
     return maximum(a, b);

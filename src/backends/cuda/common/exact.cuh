@@ -68,6 +68,7 @@ struct Exact {
   friend Exact select(bool condition, Exact yes, Exact no) { return condition ? yes : no; }
   friend Exact min(Exact bound, Exact x) { return bound < x ? bound : x; }
   friend Exact max(Exact bound, Exact x) { return bound > x ? bound : x; }
+  friend Exact maximum(Exact a, Exact b) { return a.v != a.v ? a : b.v != b.v ? b : a.v < b.v ? b : a; }
   friend Exact mul_add(Exact a, Exact b, Exact c) { return Exact(apart(a.v, b.v, c.v)); }
   friend Exact abs(Exact x) { return Exact(fabsf(x.v)); }
   friend Exact round(Exact x) { return Exact(rintf(x.v)); }
