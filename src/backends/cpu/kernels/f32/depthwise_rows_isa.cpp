@@ -33,8 +33,8 @@ struct RowJob {
   int count;  // of rows
   float* to;  // of channel c0 of the first pixel
   int64_t pitch;
-  float low, high;
-  bool whole;  // writes vectors where channels end, too
+  const float* residual;  // of channel c0 of the first pixel; null: none, or added later
+  bool finished;          // by a clamp; else `to` are sums, of whole vectors
 };
 
 inline float* row_at(const Block& block, int64_t frame, int64_t row) {
@@ -56,6 +56,42 @@ void copy_row(const Block& block, const float* from, float* to) {
   for (int64_t x = begin; x < end; ++x, from += s.in_pixel, to += kLanes) {
     for (int64_t v = 0; v < whole; ++v) store(to + v * pitch, load(from + v * kLanes));
     if (rest) store(to + whole * pitch, load_n(from + whole * kLanes, rest));
+  }
+}
+
+// Residual and clamp of the first `used` of kPixels pixels from x, of vector v.
+template <int kPixels>
+TENON_INLINE void clamp_and_store(const RowJob& job, int64_t v, int64_t x, int used, Vec (&sums)[kPixels]) {
+  const Block& block = job.block;
+  const Epilogue& e = block.e;
+  const bool bounds = e.act == expr::Id::Max, before = e.residual == Residual::before;
+  const Vec low = bounds ? load(e.slopes + block.c0 + v * kLanes) : set1(e.alpha),
+            high = set1(bounds ? kInfinity : e.beta);
+  const int n = static_cast<int>(smaller(kLanes, block.channels - v * kLanes));
+  const int64_t res_pixel = block.plan.shape.res_pixel;
+  float* const to = job.to + x * job.pitch + v * kLanes;
+  const float* const residual = job.residual ? job.residual + x * res_pixel + v * kLanes : nullptr;
+  if (used == kPixels && n == kLanes) {
+    TENON_UNROLL
+    for (int i = 0; i < kPixels; ++i) {
+      const Vec r = residual ? load(residual + i * res_pixel) : zero();
+      if (residual && before) sums[i] = add(sums[i], r);
+      sums[i] = min(high, max(low, sums[i]));
+      if (residual && !before) sums[i] = add(sums[i], r);
+      store(to + i * job.pitch, sums[i]);
+    }
+    return;
+  }
+  alignas(64) float spilled[kPixels * kLanes];
+  TENON_UNROLL
+  for (int i = 0; i < kPixels; ++i) store(spilled + i * kLanes, sums[i]);
+  for (int i = 0; i < used; ++i) {
+    const Vec r = residual ? load_n(residual + i * res_pixel, n) : zero();
+    Vec sum = load(spilled + i * kLanes);
+    if (residual && before) sum = add(sum, r);
+    sum = min(high, max(low, sum));
+    if (residual && !before) sum = add(sum, r);
+    store_n(to + i * job.pitch, sum, n);
   }
 }
 
@@ -87,21 +123,12 @@ TENON_INLINE void pixels(const RowJob& job, int64_t v, int64_t x, int used) {
       }
     }
   }
-  const Vec low = set1(job.low), high = set1(job.high);
-  TENON_UNROLL
-  for (int i = 0; i < kPixels; ++i) sums[i] = min(high, max(low, sums[i]));
-  const int64_t left = job.block.channels - v * kLanes;
-  float* to = job.to + x * job.pitch + v * kLanes;
-  if (used == kPixels && (job.whole || left >= kLanes)) {
+  if (!job.finished) {
     TENON_UNROLL
-    for (int i = 0; i < kPixels; ++i) store(to + i * job.pitch, sums[i]);
+    for (int i = 0; i < kPixels; ++i) store(job.to + (x + i) * job.pitch + v * kLanes, sums[i]);
     return;
   }
-  alignas(64) float spilled[kPixels * kLanes];
-  TENON_UNROLL
-  for (int i = 0; i < kPixels; ++i) store(spilled + i * kLanes, sums[i]);
-  const int n = job.whole ? kLanes : static_cast<int>(smaller(kLanes, left));
-  for (int i = 0; i < used; ++i) store_n(to + i * job.pitch, load(spilled + i * kLanes), n);
+  clamp_and_store(job, v, x, used, sums);
 }
 
 // Pixels that are computed together from x on: as many as are left, else eights and fours.
@@ -181,7 +208,7 @@ void run_images(const Block& block, const float* in, const float* residual, floa
   const DepthwiseRowsPlan& plan = block.plan;
   const ConvShape& s = plan.shape;
   const SumRow sum = form_of(s);
-  const bool straight = block.e.act == expr::Id::Clip && !residual;
+  const bool clamps = block.e.act == expr::Id::Clip || block.e.act == expr::Id::Max;
   const int64_t frames = (images - 1) * plan.image_frames + (s.slices - 1) * plan.slice_frames + 1;
   SeenRow rows[DepthwiseRowsPlan::most_rows];
   for (int64_t copied = 0; y < stop; ++y) {
@@ -192,12 +219,13 @@ void run_images(const Block& block, const float* in, const float* residual, floa
     for (int64_t image = 0; image < images; ++image) {
       float* const to = out + image * s.out_image + y * s.out_row;
       const int count = rows_of(block, image, top, rows);
-      if (straight) {
-        sum({block, rows, count, to, s.out_pixel, block.e.alpha, block.e.beta, false});
+      const float* const added = residual ? residual + image * s.res_image + y * s.res_row : nullptr;
+      if (clamps) {
+        sum({block, rows, count, to, s.out_pixel, added, true});
         continue;
       }
-      sum({block, rows, count, block.scratch, block.vectors * kLanes, -kInfinity, kInfinity, true});
-      finish_row(block, residual ? residual + image * s.res_image + y * s.res_row : nullptr, to);
+      sum({block, rows, count, block.scratch, block.vectors * kLanes, nullptr, false});
+      finish_row(block, added, to);
     }
   }
 }

@@ -16,6 +16,8 @@ struct Tables : TablesOf<float, kTilePixels> {
   float* partial;
 };
 
+constexpr bool kMasks = kLanes > 4;  // parts of vectors are loaded and stored at once
+
 struct TileJob {
   const PixelTile* tiles;
   const Segment* const* ranges;
@@ -30,7 +32,8 @@ struct TileJob {
   const float* residual;
   float* out;
   const Epilogue* epilogue;
-  float low, high;
+  const float* low;  // of each channel
+  float high;
   int channels;
   bool first, last, in_registers, is_clamp;
   bool few;  // at most eight channels behind the last multiple of 16
@@ -79,21 +82,42 @@ __attribute__((noinline)) void run_tiles(const TileJob& job, int64_t begin, int6
       finish_tile(partial, R, job.channels, *job.epilogue, job.slopes, job.residual, tile.residual, job.out, tile.out);
       continue;
     }
+    const int rest = job.channels - kLanes;
     if (job.residual) {
       TENON_UNROLL
       for (int i = 0; i < R; ++i) {
         const float* r = job.residual + tile.residual[i];
         sums.v[i][0] = add(sums.v[i][0], load(r));
-        sums.v[i][1] = add(sums.v[i][1], load(r + kLanes));
+        sums.v[i][1] = add(sums.v[i][1], rest == kLanes ? load(r + kLanes) : load_n(r + kLanes, rest));
       }
     }
-    const Vec low = set1(job.low), high = set1(job.high);
+    const Vec low[] = {load(job.low), load(job.low + kLanes)}, high = set1(job.high);
     TENON_UNROLL
     for (int i = 0; i < R; ++i) {
       float* o = job.out + tile.out[i];
-      store(o, min(high, max(low, sums.v[i][0])));
-      store(o + kLanes, min(high, max(low, sums.v[i][1])));
+      const Vec last = min(high, max(low[1], sums.v[i][1]));
+      store(o, min(high, max(low[0], sums.v[i][0])));
+      if (rest == kLanes) store(o + kLanes, last);
+      else store_n(o + kLanes, last, rest);
     }
+  }
+}
+
+// Bias, residual, clamp and store of a block of at most kLanes channels.
+template <int R>
+TENON_INLINE void finish_half(const TileJob& job, const PixelTile& tile, const Vec (&sums)[R]) {
+  const Vec low = load(job.low), high = set1(job.high), bias = load(job.bias);
+  const bool whole = job.channels == kLanes;
+  TENON_UNROLL
+  for (int i = 0; i < R; ++i) {
+    Vec v = add(sums[i], bias);
+    if (job.residual) {
+      const float* r = job.residual + tile.residual[i];
+      v = add(v, whole ? load(r) : load_n(r, job.channels));
+    }
+    v = min(high, max(low, v));
+    if (whole) store(job.out + tile.out[i], v);
+    else store_n(job.out + tile.out[i], v, job.channels);
   }
 }
 
@@ -143,10 +167,8 @@ __attribute__((noinline)) void run_half_tiles(const TileJob& job, int64_t begin,
     TENON_UNROLL
     for (int i = 0; kTwo && i < R; ++i) even[i] = add(even[i], odd[i]);
     const PixelTile& tile = job.tiles[t];
-    if (job.last && job.in_registers && !job.residual) {
-      const Vec low = set1(job.low), high = set1(job.high), bias = load(job.bias);
-      TENON_UNROLL
-      for (int i = 0; i < R; ++i) store(job.out + tile.out[i], min(high, max(low, add(even[i], bias))));
+    if (job.last && job.in_registers) {
+      finish_half<R>(job, tile, even);
       continue;
     }
     const Vec bias = job.last ? load(job.bias) : zero();
@@ -190,7 +212,8 @@ void run_block(const TileJob& job, int64_t count, int64_t large, int small) {
     part.slopes += kLanes;
     part.partial += kLanes;
     part.out += kLanes;
-    part.in_registers = job.is_clamp && part.channels == kLanes;
+    part.low += kLanes;
+    part.in_registers = job.is_clamp && (kMasks || part.channels == kLanes);
     if (part.residual) part.residual += kLanes;
     return halves(part, true);
   }
@@ -234,9 +257,11 @@ void run(const DirectPlan& plan, const float* in, const float* residual, float* 
   job.partial = tables.partial;
   const Epilogue epilogue = normalised(plan.epilogue);
   job.epilogue = &epilogue;
-  job.low = epilogue.alpha;
-  job.high = epilogue.beta;
-  job.is_clamp = is_clamp(epilogue.act) && epilogue.residual != Residual::after;
+  const bool bounds = epilogue.act == expr::Id::Max;  // a clamp whose lower end each channel has of its own
+  alignas(64) float lows[kBlock];
+  for (float& low : lows) low = epilogue.alpha;
+  job.high = bounds ? kInfinity : epilogue.beta;
+  job.is_clamp = (bounds || is_clamp(epilogue.act)) && epilogue.residual != Residual::after;
   if (epilogue.residual == Residual::none) residual = nullptr;
 
   const int64_t my_tiles = (p1 - p0 + kTilePixels - 1) / kTilePixels;
@@ -253,9 +278,10 @@ void run(const DirectPlan& plan, const float* in, const float* residual, float* 
       job.shift = group * group_in;
       job.channels = static_cast<int>(smaller(kBlock, (group + 1) * group_out - channel));
       job.few = group_out - channel % group_out / 16 * 16 <= 8;
-      job.in_registers = job.is_clamp && (job.channels == kBlock || job.channels == kLanes);
+      job.in_registers = job.is_clamp && (kMasks || job.channels == kBlock || job.channels == kLanes);
       job.bias = plan.bias + n * kBlock;
       job.slopes = epilogue.slopes + n * kBlock;
+      job.low = bounds ? job.slopes : lows;
       job.residual = residual ? residual + channel : nullptr;
       job.out = out + channel;
       for (int b = 0; b < plan.k_blocks; ++b) {
