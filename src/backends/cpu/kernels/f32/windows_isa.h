@@ -147,16 +147,43 @@ SegmentOf<T, kPixels>* tap_segments(const WindowPlan& plan, const T* in, const i
   return out;
 }
 
+// Whether pixels of all images lie at one distance.
+inline bool is_even(const ConvShape& s, int64_t image, int64_t row, int64_t pixel) {
+  return (s.out_h == 1 || row == s.out_w * pixel) && (s.batch == 1 || image == s.out_h * s.out_w * pixel);
+}
+
+// As fill_tables() fills them for pointwise windows where all distances are even.
+template <class T, int kPixels>
+void fill_even_tables(const WindowPlan& plan, const TablesOf<T, kPixels>& tables, const T* in, int64_t pixel,
+                      int64_t count, int64_t large, int small) {
+  const ConvShape& s = plan.shape;
+  SegmentOf<T, kPixels>* segment = tables.segments;
+  for (int64_t t = 0; t < count; ++t, pixel += t <= large ? small + 1 : small) {
+    PixelTileOf<kPixels>& tile = tables.tiles[t];
+    for (int i = 0; i < kPixels; ++i) tile.out[i] = (pixel + i) * s.out_pixel;
+    for (int i = 0; i < kPixels; ++i) tile.residual[i] = (pixel + i) * s.res_pixel;
+    const SegmentOf<T, kPixels>** ranges = tables.ranges + t * (plan.k_blocks + 1);
+    for (int b = 0; b < plan.k_blocks; ++b) ranges[b] = segment + b * plan.units_per_block;
+    for (int q = 0; q < plan.chunks; ++q, ++segment) {
+      segment->length = smaller(plan.chunk, s.in_c / s.groups - int64_t{q} * plan.chunk);
+      segment->skip = 0;
+      const T* const from = in + pixel * s.in_pixel + q * plan.chunk;
+      for (int i = 0; i < kPixels; ++i) segment->source[i] = from + i * s.in_pixel;
+    }
+    ranges[plan.k_blocks] = segment;
+  }
+}
+
 // Tiles [0, count) covering `pixels` pixels from `first`; the leading `large` tiles have one pixel more than `small`.
 template <class T, int kPixels>
 void fill_tables(const WindowPlan& plan, const TablesOf<T, kPixels>& tables, const T* in, int64_t first, int64_t count,
                  int64_t large, int small) {
   const ConvShape& s = plan.shape;
-  const bool linear_in =
-      s.slices == 1 && is_pointwise(s) && s.in_row == s.in_w * s.in_pixel && s.in_image == s.in_h * s.in_row;
+  if (s.slices == 1 && is_pointwise(s) && is_even(s, s.in_image, s.in_row, s.in_pixel) &&
+      is_even(s, s.out_image, s.out_row, s.out_pixel) && is_even(s, s.res_image, s.res_row, s.res_pixel))
+    return fill_even_tables<T, kPixels>(plan, tables, in, first, count, large, small);
   SegmentOf<T, kPixels>* segment = tables.segments;
   PixelCursor cursor(s, first);
-  int64_t pixel = first;
   for (int64_t t = 0; t < count; ++t) {
     const int pixels = t < large ? small + 1 : small;
     PixelTileOf<kPixels>& tile = tables.tiles[t];
@@ -170,21 +197,11 @@ void fill_tables(const WindowPlan& plan, const TablesOf<T, kPixels>& tables, con
       at[i][2] = cursor.x * s.stride_w - s.pad_left;
       cursor.next();
     }
-    if (linear_in) {
-      for (int q = 0; q < plan.chunks; ++q) {
-        segment[q].length = smaller(plan.chunk, s.in_c / s.groups - int64_t{q} * plan.chunk);
-        segment[q].skip = 0;
-        for (int i = 0; i < pixels; ++i) segment[q].source[i] = in + (pixel + i) * s.in_pixel + q * plan.chunk;
-      }
-      for (int b = 0; b < plan.k_blocks; ++b) ranges[b] = segment + b * plan.units_per_block;
-      segment += plan.chunks;
-      ranges[plan.k_blocks] = segment;
-    } else if (plan.rows) {
+    if (plan.rows) {
       segment = row_segments<T, kPixels>(plan, in, at, pixels, ranges, segment);
     } else {
       segment = tap_segments<T, kPixels>(plan, in, at, pixels, ranges, segment);
     }
-    pixel += pixels;
   }
 }
 
