@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/backend.h"
+#include "compile/tune.h"
 #include "ops/op.h"
 #include "passes/groups.h"
 #include "plan/plan.h"
@@ -156,6 +157,25 @@ TEST(FramesDepthwise, IsFoundWhereConvolutionsOfFramesAddUp) {
   EXPECT_EQ(ops_of("%one, %five", ", activation=\"relu\""), "Slice Reshape tenon:FramesDepthwise Conv ");
   EXPECT_EQ(ops_of("%one, %five", "", "output %b as \"b\"\n"), apart);
   EXPECT_EQ(ops_of("%one, %five", "", "output %q as \"q\"\n"), "Slice Reshape tenon:FramesDepthwise Conv ");
+}
+
+TEST(FramesDepthwise, IsTimedBesideManyMembers) {
+  std::string text =
+      "graph \"g\"\ninput %x : f32[1,12,7,9,4]\nconst %axis : i64[1] = {1}\nconst %sizes : i64[4] = "
+      "{-1, 7, 9, 4}\n";
+  for (int k = 0; k < 9; ++k) {
+    const std::string n = std::to_string(k);
+    text += "const %b" + n + " : i64[1] = {" + n + "}\nconst %e" + n + " : i64[1] = {" + std::to_string(k + 4) +
+            "}\nconst %w" + n + " : f32[4,1,3,3] = @0\n%s" + n + " : f32[1,4,7,9,4] = Slice(%x, %b" + n + ", %e" + n +
+            ", %axis)\n%r" + n + " : f32[4,7,9,4] = Reshape(%s" + n + ", %sizes)\n%c" + n +
+            " : f32[4,7,9,4] = Conv(%r" + n + ", %w" + n + (k > 0 ? ", _, %c" + std::to_string(k - 1) : "") +
+            ") {group=4, layout=\"NHWC\", pads=[1, 1, 1, 1]" + (k > 0 ? ", residual=\"before\"" : "") + "}\n";
+  }
+  plan::Plan plan;
+  plan.graph = ir::parse(text + "output %c8 as \"y\"\n", {random_tensor({4, 1, 3, 3}, 1)});
+  ops::infer(plan.graph);
+  compile::Disturbed disturbed;
+  EXPECT_GE(compile::tune(plan, {}, disturbed, -1, {}).tactics, 2);
 }
 
 TEST(FramesConv, IsFoundWhereFramesAreCopiedBesideEachOtherForIt) {

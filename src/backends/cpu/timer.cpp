@@ -2,13 +2,11 @@
 #include "backends/cpu/timer.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <map>
 #include <new>
 
 #include "backends/kernel.h"
-#include "base/check.h"
 #include "base/faults.h"
 #include "base/noise.h"
 
@@ -54,7 +52,9 @@ class UnfusedStep : public backends::Step {
         bound.outputs.push_back(slot_of(member.outputs[at], member.problem.outputs[at]));
       steps_.push_back(std::move(bound));
     }
-    TENON_CHECK(slots.size() <= most_values, "a group of many values: " + whole.node->label());
+    for (const Bound& bound : steps_)
+      most_operands_ = std::max({most_operands_, bound.inputs.size(), bound.outputs.size()});
+    values_ = slots.size();
   }
   size_t workspace_bytes() const override {
     size_t most = 0;
@@ -62,7 +62,9 @@ class UnfusedStep : public backends::Step {
     return most;
   }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
-    std::array<std::byte*, most_values> values{}, from{}, to{};
+    thread_local std::vector<std::byte*> values, from, to;  // that grow before anything is timed
+    values.resize(std::max(values.size(), values_));
+    from.resize(std::max(from.size(), most_operands_)), to.resize(std::max(to.size(), most_operands_));
     for (const auto& [at, slot] : inputs_) values[slot] = inputs[at];
     for (const auto& [at, slot] : outputs_) values[slot] = outputs[at];
     for (const auto& [slot, memory] : between_) values[slot] = memory.get();
@@ -77,12 +79,13 @@ class UnfusedStep : public backends::Step {
   }
 
  private:
-  static constexpr size_t none = SIZE_MAX, most_values = 32;
+  static constexpr size_t none = SIZE_MAX;
   struct Bound {
     std::unique_ptr<backends::Step> step;
     std::vector<size_t> inputs, outputs;  // slots
   };
   std::vector<Bound> steps_;
+  size_t values_ = 0, most_operands_ = 0;
   std::vector<std::pair<size_t, size_t>> inputs_, outputs_;  // an operand of the whole, its slot
   std::vector<std::pair<size_t, std::shared_ptr<std::byte>>> between_;
 };
