@@ -208,13 +208,20 @@ class Lowering {
   const std::string name_;
 };
 
+/// Planes under a window each, side by side along rows, for which there are kernels: windows of one channel make poor
+/// products.
+bool is_of_planes(const Sizes& sizes) {
+  return sizes.groups > 1 && sizes.groups == sizes.channels && sizes.window.size() == 2 && sizes.strides[1] == 1 &&
+         std::all_of(sizes.pads.begin(), sizes.pads.end(), [](int64_t pad) { return pad == 0; });
+}
+
 bool to_products(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   if (node.op != "Conv" || node.inputs.size() > 3 || graph.value(node.outputs[0]).dtype != DType::f32 ||
       graph.constant(node.inputs[1]) || !is_of_a_run(graph, node.inputs[1]))
     return false;
   const std::optional<Sizes> sizes = sizes_of(graph, node);
-  if (!sizes) return false;
+  if (!sizes || is_of_planes(*sizes)) return false;
   replace(graph, id, Lowering(graph, node, *sizes).result());
   return true;
 }
