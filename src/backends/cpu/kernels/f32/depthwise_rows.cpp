@@ -16,7 +16,7 @@ constexpr int64_t kLeastTaps = 10;           // of fewer the copies take longer 
 constexpr int64_t kBlock = 64;               // channels at most whose rows are copied together
 constexpr int64_t kLeastBlock = 16;          // and at least: a line
 constexpr int64_t kHeldBytes = 40 << 10;     // of rows that a window sees: most of L1
-constexpr int64_t kVolumeBytes = 256 << 10;  // of rows that are kept of all frames: a part of L2
+constexpr int64_t kVolumeBytes = 512 << 10;  // of rows that are kept of all frames: a part of L2
 
 const DepthwiseRowsOps& ops_of(Isa isa) {
   switch (vectors_of(isa)) {
@@ -63,11 +63,13 @@ void plan_rows(DepthwiseRowsPlan& plan, const DepthwiseRowsOps& ops, const ConvS
   plan.held = int64_t{s.kernel_h - 1} * s.dilation_h + 1;
   const int64_t all = ceil_div(s.out_c, lanes), least = std::max<int64_t>(1, kLeastBlock / lanes);
   const int64_t vector_bytes = plan.held * plan.columns * lanes * static_cast<int64_t>(sizeof(float));
-  plan_frames(plan, vector_bytes * least);
-  const int64_t fit = std::min(kHeldBytes / (vector_bytes * s.slices), kVolumeBytes / (vector_bytes * plan.frames));
-  plan.vectors = ceil_div(all, ceil_div(all, std::clamp(fit, least, kBlock / lanes)));
+  plan_frames(plan, vector_bytes * std::min(all, kBlock / lanes));
+  // Of frames, whose pixels are read side by side, as many as L2 holds.
+  const int64_t fit = plan.images > 1 ? kVolumeBytes / (vector_bytes * plan.frames)
+                                      : std::min(kHeldBytes / (vector_bytes * plan.frames), kBlock / lanes);
+  plan.vectors = ceil_div(all, ceil_div(all, std::max(fit, least)));
   plan_split(plan, lanes, threads);
-  const int64_t scratch = pixels * plan.vectors * lanes * static_cast<int64_t>(sizeof(float));
+  const int64_t scratch = pixels * lanes * static_cast<int64_t>(sizeof(float));
   plan.worker_bytes = static_cast<size_t>(set_apart(plan.frames * plan.vectors * vector_bytes + scratch));
 }
 

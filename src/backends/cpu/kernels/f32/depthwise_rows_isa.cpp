@@ -33,8 +33,8 @@ struct RowJob {
   int count;  // of rows
   float* to;  // of channel c0 of the first pixel
   int64_t pitch;
-  const float* residual;  // of channel c0 of the first pixel; null: none, or added later
-  bool finished;          // by a clamp; else `to` are sums, of whole vectors
+  const float* residual;  // of channel c0 of the first pixel; null: none
+  bool finished;          // by a clamp; else sums go to scratch first
 };
 
 inline float* row_at(const Block& block, int64_t frame, int64_t row) {
@@ -125,7 +125,7 @@ TENON_INLINE void pixels(const RowJob& job, int64_t v, int64_t x, int used) {
   }
   if (!job.finished) {
     TENON_UNROLL
-    for (int i = 0; i < kPixels; ++i) store(job.to + (x + i) * job.pitch + v * kLanes, sums[i]);
+    for (int i = 0; i < kPixels; ++i) store(job.block.scratch + (x + i) * kLanes, sums[i]);
     return;
   }
   clamp_and_store(job, v, x, used, sums);
@@ -135,20 +135,18 @@ TENON_INLINE void pixels(const RowJob& job, int64_t v, int64_t x, int used) {
 constexpr int together(int64_t left, int wide) { return left > 12 ? wide : left > 4 ? 8 : 4; }
 
 template <int kColumns, int kStride, int kWide>
-__attribute__((noinline)) void sum_row(const RowJob& job) {
+__attribute__((noinline)) void sum_row(const RowJob& job, int64_t v) {
   const int64_t width = job.block.plan.shape.out_w;
-  for (int64_t v = 0; v < job.block.vectors; ++v) {
-    for (int64_t x = 0; x < width;) {
-      const int count = together(width - x, kWide), used = static_cast<int>(smaller(count, width - x));
-      if (count == kWide) pixels<kColumns, kStride, kWide>(job, v, x, used);
-      else if (count == 8) pixels<kColumns, kStride, 8>(job, v, x, used);
-      else pixels<kColumns, kStride, 4>(job, v, x, used);
-      x += count;
-    }
+  for (int64_t x = 0; x < width;) {
+    const int count = together(width - x, kWide), used = static_cast<int>(smaller(count, width - x));
+    if (count == kWide) pixels<kColumns, kStride, kWide>(job, v, x, used);
+    else if (count == 8) pixels<kColumns, kStride, 8>(job, v, x, used);
+    else pixels<kColumns, kStride, 4>(job, v, x, used);
+    x += count;
   }
 }
 
-using SumRow = void (*)(const RowJob&);
+using SumRow = void (*)(const RowJob&, int64_t v);
 
 constexpr bool has_wholes(int64_t width) { return kLanes == 16 && width % 14 == 0; }
 
@@ -168,6 +166,7 @@ int64_t computed(int64_t width) {
 SumRow form_of(const ConvShape& s) {
   if (s.dilation_w != 1 || s.stride_w > 2) return form_of<0, 0>(s.out_w);
   switch (s.kernel_w * 10 + s.stride_w) {
+    case 31: return form_of<3, 1>(s.out_w);
     case 51: return form_of<5, 1>(s.out_w);
     case 71: return form_of<7, 1>(s.out_w);
     case 91: return form_of<9, 1>(s.out_w);
@@ -175,15 +174,17 @@ SumRow form_of(const ConvShape& s) {
   }
 }
 
-// Activation and residual of a row whose sums lie in scratch.
-__attribute__((noinline)) void finish_row(const Block& block, const float* residual, float* out) {
+// Activation and residual of a vector of a row whose sums lie in scratch.
+__attribute__((noinline)) void finish_row(const RowJob& job, int64_t v) {
+  const Block& block = job.block;
   const ConvShape& s = block.plan.shape;
+  const int channels = static_cast<int>(smaller(kLanes, block.channels - v * kLanes));
+  const float* const residual = job.residual ? job.residual + v * kLanes : nullptr;
   with_activation(
       block.e.act, [&]<class Act>() __attribute__((always_inline)) {
         for (int64_t x = 0; x < s.out_w; ++x)
-          finish_pixel<Act>(block.scratch + x * block.vectors * kLanes, static_cast<int>(block.channels), block.e,
-                            block.e.slopes + block.c0, residual ? residual + x * s.res_pixel : nullptr,
-                            out + x * s.out_pixel);
+          finish_pixel<Act>(block.scratch + x * kLanes, channels, block.e, block.e.slopes + block.c0 + v * kLanes,
+                            residual ? residual + x * s.res_pixel : nullptr, job.to + v * kLanes + x * job.pitch);
       });
 }
 
@@ -211,22 +212,23 @@ void run_images(const Block& block, const float* in, const float* residual, floa
   const bool clamps = block.e.act == expr::Id::Clip || block.e.act == expr::Id::Max;
   const int64_t frames = (images - 1) * plan.image_frames + (s.slices - 1) * plan.slice_frames + 1;
   SeenRow rows[DepthwiseRowsPlan::most_rows];
+  int count = 0;
   for (int64_t copied = 0; y < stop; ++y) {
     const int64_t top = y * s.stride_h - s.pad_top, end = larger(0, smaller(s.in_h, top + plan.held));
     for (copied = larger(copied, top); copied < end; ++copied)
       for (int64_t frame = 0; frame < frames; ++frame)
         copy_row(block, in + frame * plan.frame + copied * s.in_row, row_at(block, frame, copied));
-    for (int64_t image = 0; image < images; ++image) {
-      float* const to = out + image * s.out_image + y * s.out_row;
-      const int count = rows_of(block, image, top, rows);
-      const float* const added = residual ? residual + image * s.res_image + y * s.res_row : nullptr;
-      if (clamps) {
-        sum({block, rows, count, to, s.out_pixel, added, true});
-        continue;
+    // Images that follow each other see most of the same rows of a vector of channels.
+    for (int64_t v = 0; v < block.vectors; ++v)
+      for (int64_t image = 0; image < images; ++image) {
+        if (v == 0 || images > 1) count = rows_of(block, image, top, rows);
+        const RowJob job = {block,       rows,
+                            count,       out + image * s.out_image + y * s.out_row,
+                            s.out_pixel, residual ? residual + image * s.res_image + y * s.res_row : nullptr,
+                            clamps};
+        sum(job, v);
+        if (!clamps) finish_row(job, v);
       }
-      sum({block, rows, count, block.scratch, block.vectors * kLanes, nullptr, false});
-      finish_row(block, added, to);
-    }
   }
 }
 
