@@ -117,8 +117,7 @@ void OutputParts::recognise() {
       all.push_back({.kind = others_kind_, .outputs = {output}});
   for (Vector& vector : vectors_) {
     const OutputKind kind = kind_of(vector);
-    all.push_back(
-        {.kind = kind, .outputs = {vector.output}, .variance = vector.variance, .is_logit = vector.is_logit});
+    all.push_back({.kind = kind, .outputs = {vector.output}, .variance = vector.variance, .is_logit = vector.is_logit});
     vector.samples.clear();
   }
   std::ranges::sort(all, {}, [](const Rule& rule) { return rule.outputs[0]; });

@@ -59,8 +59,7 @@ struct QuadRow {
     const ConvShape& s = plan.shape;
     IVec sums[kCount][kVectors];
     TENON_UNROLL
-    for (int i = 0; i < kCount; ++i)
-      TENON_UNROLL
+    for (int i = 0; i < kCount; ++i) TENON_UNROLL
     for (int v = 0; v < kVectors; ++v) sums[i][v] = start[v];
     const int8_t* w = weights;
     for (int ky = 0; ky < s.kernel_h; ++ky) {
