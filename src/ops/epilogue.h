@@ -11,7 +11,7 @@
 
 /// What Conv, MatMul and Gemm do to their result before storing it: internal attributes "activation", the word of an
 /// expression, with its parameters as floats "alpha" and "beta", and "residual" = "before" or "after" (the activation),
-/// which adds a tensor of the output's shape given as input 3. PRelu has "slopes", one for each output channel.
+/// which adds a tensor of the output's shape given as input 3. PRelu and Max have "slopes", one by output channel.
 /// Normalisations of groups take an activation.
 namespace tenon::ops {
 
@@ -21,7 +21,7 @@ struct Epilogue {
   expr::Id activation = expr::Id::Identity;
   Residual residual = Residual::none;
   float alpha = 0, beta = 0;  // the activation's parameters
-  std::span<const float> slopes = {};  // of PRelu, in the node
+  std::span<const float> slopes = {};  // of PRelu and Max, in the node
   bool empty() const { return activation == expr::Id::Identity && residual == Residual::none; }
 };
 

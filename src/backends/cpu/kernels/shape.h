@@ -16,7 +16,7 @@ struct Epilogue {
   expr::Id act = expr::Id::Identity;
   float alpha = 0, beta = 0;  // its parameters
   Residual residual = Residual::none;
-  const float* slopes = nullptr;  // of PRelu, one for each output channel; in plans they lie as the bias does
+  const float* slopes = nullptr;  // of PRelu and Max, by output channel; in plans they lie as the bias does
 };
 
 // NHWC activations, OIHW weights. Strides are in floats and the innermost channel stride is 1; a pixel pitch above
