@@ -11,8 +11,8 @@
 namespace tenon::passes::group_frames_depthwise {
 namespace {
 
-constexpr size_t bias_at = 2, residual_at = 3, taps_at = 4;  // inputs: those of Conv, then weights of more frames
-constexpr int64_t most_frames = 64;
+constexpr size_t bias_at = 2, residual_at = 3, taps_at = 4;        // inputs: those of Conv, then weights of more frames
+constexpr int64_t most_frames = 64, most_size = int64_t{1} << 28;  // products of two do not overflow
 
 /// The part with what ends the sum: an activation of the last frame alone.
 ir::Attributes of_frame(ir::Attributes attributes, bool first, bool last) {
@@ -154,11 +154,11 @@ std::optional<Group> frames_depthwise_at(const ir::Graph& graph, ir::NodeId id, 
 
 const ops::Registrar op(ops::group_op<members>(
     "tenon:FramesDepthwise", 2, static_cast<int>(taps_at + most_frames), 1,
-    {ops::attr::part("conv.", "Conv"), ops::attr::integer("frames").at_least(1).required().internal(),
-     ops::attr::integer("count").at_least(1).required().internal(),
-     ops::attr::integer("step").at_least(1).required().internal(),
-     ops::attr::integer("stride").at_least(1).required().internal(),
-     ops::attr::integer("apart").at_least(1).required().internal(), ops::attr::integers("sizes").internal()},
+    {ops::attr::part("conv.", "Conv"), ops::attr::integer("frames").between(1, most_size).required().internal(),
+     ops::attr::integer("count").between(2, most_frames).required().internal(),
+     ops::attr::integer("step").between(1, most_size).required().internal(),
+     ops::attr::integer("stride").between(1, most_size).required().internal(),
+     ops::attr::integer("apart").between(1, most_size).required().internal(), ops::attr::integers("sizes").internal()},
     ops::Trait::product | ops::Trait::convolution | ops::Traits::weights_at({1})));
 const GroupRegistrar registered("tenon:FramesDepthwise", frames_depthwise_at, 2);
 
