@@ -5,22 +5,14 @@
 #include <array>
 #include <cstring>
 
+#include "ops/phase_axis.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
 namespace tenon::passes {
 namespace {
 
-int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-
-/// One axis: result stride * q + r is the sum over d of weight[r + begin - stride * d] * x[q + d], where there is one.
-struct Axis {
-  int64_t stride, begin, kernel, in, out;
-  int64_t tap(int64_t phase, int64_t d) const { return phase + begin - stride * d; }
-  int64_t first(int64_t phase) const { return -floor_div(kernel - 1 - phase - begin, stride); }
-  int64_t last(int64_t phase) const { return floor_div(phase + begin, stride); }
-  int64_t steps() const { return (out + stride - 1) / stride; }
-};
+using Axis = ops::PhaseAxis;
 
 /// What some phases of an axis see of x.
 struct Window {

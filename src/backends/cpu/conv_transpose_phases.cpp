@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "backends/kernel.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/conv.h"
+#include "backends/cpu/kernels/f32/loops.h"
 #include "backends/cpu/kernels/support.h"
+#include "ops/epilogue.h"
+#include "ops/phase_axis.h"
 
 namespace tenon::cpu::conv_transpose_phases {
 namespace {
@@ -14,16 +19,7 @@ using backends::Operand;
 using backends::Problem;
 using backends::Reason;
 
-int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-
-/// One axis: result stride * q + r is the sum over d of weight[r + begin - stride * d] * x[q + d], where there is one.
-struct Axis {
-  int64_t stride, begin, kernel, in, out;
-  int64_t tap(int64_t phase, int64_t d) const { return phase + begin - stride * d; }
-  int64_t first(int64_t phase) const { return -floor_div(kernel - 1 - phase - begin, stride); }
-  int64_t last(int64_t phase) const { return floor_div(phase + begin, stride); }
-  int64_t steps(int64_t phase) const { return std::max<int64_t>(0, (out - phase + stride - 1) / stride); }
-};
+using Axis = ops::PhaseAxis;
 
 struct Geometry {
   Axis axes[2];
@@ -55,7 +51,8 @@ struct Geometry {
 struct Part {
   ConvShape shape{};
   Tensor weights;  // [results][channels of a group][window rows][window columns]
-  int64_t to, residual;  // where the first result goes
+  int64_t to, residual;     // where the first result goes
+  bool adds_zeros = false;  // beside the given weights
 };
 
 int64_t residual_pitch(const Problem& problem, size_t axis) {
@@ -98,6 +95,7 @@ Part part_of(const Problem& problem, const Geometry& g, int64_t r, int64_t s, in
             for (int64_t v = 0; v < wide; ++v, ++to) {
               const int64_t row = down.tap(r, top + h), column = across.tap(s + k, left + v);
               const bool has = row >= 0 && row < down.kernel && column >= 0 && column < across.kernel;
+              part.adds_zeros |= !has;
               *to = has ? w.data<float>()[(((group * inner + c) * results + m) * down.kernel + row) * across.kernel +
                                           column]
                         : 0.f;
@@ -118,6 +116,76 @@ const ConvTactic* tactic_for(const Problem& problem, const ConvShape& shape) {
   return tactic_of(problem, "direct");
 }
 
+/// Results from the weights as they were given: an infinity that meets the zeros between the taps of a row's phases
+/// makes numbers of other phases none.
+class GivenSums {
+ public:
+  GivenSums(const Problem& problem, const Geometry& geometry)
+      : x_(problem.inputs[0]),
+        y_(problem.outputs[0]),
+        weights_(problem.inputs[1].constant),
+        bias_(problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant : Tensor()),
+        down_(geometry.axes[0]),
+        across_(geometry.axes[1]),
+        epilogue_(ops::epilogue_of(*problem.node)),
+        loops_(&loops(isa_for(problem))) {
+    if (epilogue_.residual != ops::Residual::none) residual_ = problem.inputs[3];
+  }
+
+  /// Whether a worker's rows of x are all finite.
+  bool is_finite(const float* x, const Worker& worker) const {
+    int64_t begin, end;
+    worker.share(x_.dims[0] * x_.dims[1], begin, end);
+    for (int64_t line = begin; line < end; ++line) {
+      const float* row = x + line / x_.dims[1] * x_.strides[0] + line % x_.dims[1] * x_.strides[1];
+      float low, high;
+      loops_->ends(row, x_.strides[2] * (x_.dims[2] - 1) + x_.dims[3], &low, &high);
+      if (!std::isfinite(low) || !std::isfinite(high)) return false;
+    }
+    return true;
+  }
+
+  /// Those of a worker's rows that are no numbers or infinite, once more.
+  void mend(const float* x, const float* residual, float* y, const Worker& worker) const {
+    int64_t begin, end;
+    worker.share(y_.dims[0] * y_.dims[1], begin, end);
+    const int64_t count = y_.dims[2] * y_.dims[3];
+    for (int64_t line = begin; line < end; ++line) {
+      const int64_t image = line / y_.dims[1], row = line % y_.dims[1];
+      float* to = y + image * y_.strides[0] + row * y_.strides[1];
+      const float* more = residual ? residual + image * residual_.strides[0] + row * residual_.strides[1] : nullptr;
+      for (int64_t at = 0; at < count; ++at) {
+        if (std::isfinite(to[at])) continue;
+        const int64_t channel = at % y_.dims[3];
+        to[at] = sum(x + image * x_.strides[0], row, at / y_.dims[3], channel);
+        ops::apply(epilogue_, to[at], more ? more[at] : 0.f, channel);
+      }
+    }
+  }
+
+ private:
+  float sum(const float* x, int64_t row, int64_t column, int64_t channel) const {
+    float sum = bias_ ? bias_.data<float>()[channel] : 0.f;
+    const int64_t r = row % down_.stride, s = column % across_.stride;
+    for (int64_t h = down_.first(r); h <= down_.last(r); ++h)
+      for (int64_t w = across_.first(s); w <= across_.last(s); ++w) {
+        const int64_t from_row = row / down_.stride + h, from_column = column / across_.stride + w;
+        if (from_row < 0 || from_row >= down_.in || from_column < 0 || from_column >= across_.in) continue;
+        const float* pixel = x + from_row * x_.strides[1] + from_column * x_.strides[2];
+        const int64_t tap = down_.tap(r, h) * across_.kernel + across_.tap(s, w), taps = down_.kernel * across_.kernel;
+        for (int64_t c = 0; c < x_.dims[3]; ++c)
+          sum += pixel[c] * weights_.data<float>()[(c * y_.dims[3] + channel) * taps + tap];
+      }
+    return sum;
+  }
+
+  Operand x_, y_, residual_;
+  Tensor weights_, bias_;
+  Axis down_, across_;
+  ops::Epilogue epilogue_;
+  const Loops* loops_;
+};
+
 struct Phase {
   Tensor packed;
   std::unique_ptr<ConvKernel> kernel;
@@ -134,6 +202,7 @@ class PhasesStep : public backends::Step {
     const Geometry g(problem);
     Epilogue epilogue = epilogue_of(*problem.node);
     residual_ = epilogue.residual != Residual::none;
+    threads_ = std::max(problem.threads, 1);
     const int64_t results = problem.outputs[0].dims[3], columns = kRows ? g.axes[1].stride : 1;
     const float* bias =
         problem.inputs.size() > 2 && problem.inputs[2] ? problem.inputs[2].constant.data<float>() : nullptr;
@@ -143,6 +212,7 @@ class PhasesStep : public backends::Step {
     for (int64_t r = 0; r < g.axes[0].stride; ++r)
       for (int64_t s = 0; s < g.axes[1].stride; s += columns) {
         const Part part = part_of(problem, g, r, s, columns);
+        if (kRows && !given_ && part.adds_zeros) given_.emplace(problem, g);
         if (part.shape.out_h == 0 || part.shape.out_w == 0) continue;
         const ConvTactic& tactic = *tactic_for(problem, part.shape);
         Phase phase{Tensor(DType::f32, {static_cast<int64_t>(tactic.packed_floats(part.shape))}), nullptr, part.to,
@@ -154,25 +224,34 @@ class PhasesStep : public backends::Step {
         phases_.push_back(std::move(phase));
       }
   }
-  size_t workspace_bytes() const override { return bytes_; }
+  size_t workspace_bytes() const override { return bytes_ + (given_ ? set_apart(static_cast<size_t>(threads_)) : 0); }
   size_t packed_bytes() const override {
     size_t bytes = 0;
     for (const Phase& phase : phases_) bytes += phase.packed.bytes();
     return bytes;
   }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
+    auto* finite = reinterpret_cast<bool*>(worker.workspace + bytes_);  // of each worker: its rows
+    const auto* x = reinterpret_cast<const float*>(inputs[0]);
+    if (given_) finite[worker.id] = given_->is_finite(x, worker);
     for (const Phase& phase : phases_) {
       Worker own = worker;
       own.workspace = worker.workspace + phase.workspace;
-      phase.kernel->run(reinterpret_cast<const float*>(inputs[0]),
-                        residual_ ? reinterpret_cast<const float*>(inputs[3]) + phase.residual : nullptr,
+      phase.kernel->run(x, residual_ ? reinterpret_cast<const float*>(inputs[3]) + phase.residual : nullptr,
                         reinterpret_cast<float*>(outputs[0]) + phase.to, own);
     }
+    if (!given_) return;
+    worker.sync();
+    if (std::all_of(finite, finite + worker.count, [](bool is) { return is; })) return;
+    given_->mend(x, residual_ ? reinterpret_cast<const float*>(inputs[3]) : nullptr,
+                 reinterpret_cast<float*>(outputs[0]), worker);
   }
 
  private:
   std::vector<Phase> phases_;
+  std::optional<GivenSums> given_;
   size_t bytes_ = 0;
+  int threads_;
   bool residual_;
 };
 
