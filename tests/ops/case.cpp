@@ -169,6 +169,7 @@ Case read_line(Case one) {
       continue;
     }
     bool constant = false;
+    one.odd |= word.find("(odd)") != std::string::npos || word.find("(rare)") != std::string::npos;
     one.operands.push_back(word == "_" ? Tensor() : read_operand(one, word, random, constant));
     one.constant.push_back(constant);
     const Tensor& tensor = one.operands.back();

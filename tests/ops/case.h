@@ -26,6 +26,7 @@ struct Case {
   int line = 0;
   std::vector<std::string> kernels;      // words behind ->
   std::vector<std::string> gpu_kernels;  // words behind =>
+  bool odd = false;                      // operands hold infinities or what is no number
   double tolerance = 2e-6;               // of floats in f32, see test::Tolerance
   ir::Graph graph;                       // the one node
   std::vector<Tensor> operands;          // with values; empty where absent

@@ -108,7 +108,9 @@ struct Pooled {
 
 Reason refuses(const Problem& problem, const Properties& properties) {
   if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
-  return Pooled(problem).refuses();
+  Pooled pooled(problem);
+  if (const Reason reason = pooled.is_int8() ? Reason() : refuses_added_zeros(problem)) return reason;
+  return pooled.refuses();
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {

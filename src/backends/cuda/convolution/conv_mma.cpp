@@ -47,7 +47,7 @@ ConvShape joined(ConvShape shape) {
 }
 Reason mma_shape(const Problem& problem, ConvShape& shape) {
   const Reason reason = any_conv_shape(problem, shape);
-  if (!reason && !is_int8(problem)) shape = joined(shape);
+  if (!reason && !is_int8(problem) && !refuses_added_zeros(problem)) shape = joined(shape);
   return reason;
 }
 /// Weights of a shape that was joined, as conv_weights() has them.

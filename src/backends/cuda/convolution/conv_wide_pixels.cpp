@@ -28,6 +28,7 @@ Reason refuses(const Problem& problem, const Properties& properties) {
   if (properties.capability() != 90) return {Reason::capability, "it", "9.0"};
   ConvShape s{};
   if (const Reason reason = any_conv_shape(problem, s)) return reason;
+  if (const Reason reason = refuses_added_zeros(problem)) return reason;
   if (s.x_type == DType::f32) return {Reason::element_type, "elements", "f16, bf16 or bytes"};
   if (s.kernel_h * s.kernel_w != 1 || s.stride_h != 1 || s.stride_w != 1 || s.pad_top || s.pad_left || s.groups != 1 ||
       s.in_h != s.out_h || s.in_w != s.out_w)

@@ -122,6 +122,10 @@ ops::Epilogue conv_epilogue(const Problem& problem) { return ops::epilogue_of(*p
 
 bool has_residual(const Problem& problem) { return problem.inputs.size() > 3 && problem.inputs[3]; }
 
+Reason refuses_added_zeros(const Problem& problem) {
+  return problem.strict && is_real(problem.inputs[0].dtype) ? Reason(Reason::strict, "summation") : Reason();
+}
+
 int vector_of(const Problem& problem, const ConvShape& shape) {
   for (int vector = static_cast<int>(16 / size_of(shape.x_type)); vector > 1; vector /= 2) {
     bool fits = shape.in_c % vector == 0 && problem.inputs[0].aligned;

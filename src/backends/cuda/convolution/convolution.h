@@ -33,6 +33,9 @@ Reason conv_shape(const Problem& problem, ConvShape& shape);
 ops::Epilogue conv_epilogue(const Problem& problem);
 /// Whether there is a tensor to be added.
 bool has_residual(const Problem& problem);
+/// What a kernel says whose sums hold products by zeros that stand beside the weights: by `--strict` it refuses, as
+/// zero times an infinity is no number. Bytes know neither.
+Reason refuses_added_zeros(const Problem& problem);
 /// Neighbouring channels of the input that one load may bring, at most 16 bytes of them.
 int vector_of(const Problem& problem, const ConvShape& shape);
 /// Weights as [out_c][kernel_h][kernel_w][channels_in], and the bias (zeros where there is none).

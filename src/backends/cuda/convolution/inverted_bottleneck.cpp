@@ -200,6 +200,7 @@ Reason refuses(const Problem& problem, const Properties& properties) {
   if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
   if (!is_16_bit(problem.inputs[0].dtype) || problem.outputs[0].dtype != problem.inputs[0].dtype)
     return {Reason::element_type, "elements", "f16 or bf16"};
+  if (const Reason reason = refuses_added_zeros(problem)) return reason;
   Block block(problem);
   if (const Reason reason = block.refuses()) return reason;
   return forms_of(block, properties).empty() ? Reason(Reason::no_tile) : Reason();

@@ -24,7 +24,7 @@ Source source_of(const Blocks& blocks) {
 Reason refuses(const Problem& problem, const Properties&) {
   ConvShape shape{};
   if (const Reason reason = refuses_blocks(problem, shape)) return reason;
-  return is_16_bit(shape.y_type) || problem.tf32 || !problem.strict ? Reason() : Reason(Reason::strict, "f32");
+  return refuses_added_zeros(problem);
 }
 
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {

@@ -21,6 +21,7 @@ Reason refuses(const Problem& problem, const Properties& properties) {
   if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
   ConvShape shape{};
   if (const Reason reason = refuses_blocks(problem, shape)) return reason;
+  if (const Reason reason = refuses_added_zeros(problem)) return reason;
   if (!is_16_bit(shape.y_type)) return {Reason::element_type, "results", "f16 or bf16"};
   if (shape.in_c * shape.stride_h * shape.stride_h > block_channels)
     return {Reason::too_many, block_channels, "channels in a block"};

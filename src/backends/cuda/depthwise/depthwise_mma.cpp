@@ -13,6 +13,7 @@ constexpr int columns = 8, rows = 2, group = 32, tiles_of_block = 4;
 Reason refuses_diagonal(const Problem& problem, const Properties& properties, ConvShape& shape) {
   if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
   if (const Reason reason = conv_shape(problem, shape)) return reason;
+  if (const Reason reason = refuses_added_zeros(problem)) return reason;
   if (!is_16_bit(shape.x_type) || shape.y_type != shape.x_type)
     return {Reason::element_type, "elements", "f16 or bf16"};
   if (shape.groups != shape.in_c || shape.out_c != shape.in_c) return Reason::not_depthwise;

@@ -32,6 +32,7 @@ int mode_of(expr::Id activation) {
 
 Reason refuses(const Problem& problem, const Properties& properties) {
   if (!problem.vendor) return Reason::vendors;
+  if (const Reason reason = refuses_added_zeros(problem)) return reason;  // it may choose Winograd
   if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
   ConvShape s{};
   if (const Reason reason = conv_shape(problem, s)) return reason;
