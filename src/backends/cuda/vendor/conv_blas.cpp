@@ -20,7 +20,8 @@ bool has(const Problem& problem, size_t at) { return at < problem.inputs.size() 
 int epilogue_of(const Problem& problem, DType type) {
   switch (conv_epilogue(problem).activation) {
     case expr::Id::Identity: return epilogue_none;
-    case expr::Id::Relu: return epilogue_relu;
+    // In f32 its form makes 0 of what is no number.
+    case expr::Id::Relu: return is_16_bit(type) ? epilogue_relu : 0;
     case expr::Id::GeluTanh: return epilogue_gelu;
     // Its form by tanh lies within what 16 bits round.
     case expr::Id::Gelu: return is_16_bit(type) ? epilogue_gelu : 0;
