@@ -34,7 +34,11 @@ extern "C" __global__ void __launch_bounds__(128)
   wait_for_previous(breadcrumb);
   const int left = p.pixels - blockIdx.y * PIXELS;
   const ELEMENT* const x = p.x + blockIdx.y * p.x_step;
-  float sum[PIXELS] = {};
+  float sum[PIXELS] = {}, residual[PIXELS] = {};
+#pragma unroll
+  for (int m = 0; m < PIXELS; ++m)
+    if (RESIDUAL && alive && lane == m % LANES && m < left)
+      residual[m] = f32_of(p.residual[blockIdx.y * p.r_step + p.rs[m] + c]);
   const auto add = [&](const Vec& weight, int at) {
 #pragma unroll
     for (int m = 0; m < PIXELS; ++m) {
@@ -53,10 +57,9 @@ extern "C" __global__ void __launch_bounds__(128)
 #pragma unroll
     for (int step = LANES / 2; step; step /= 2) sum[m] += __shfl_xor_sync(~0u, sum[m], step);
     if (!alive || lane != m % LANES || m >= left) continue;
-    const float other = RESIDUAL ? f32_of(p.residual[blockIdx.y * p.r_step + p.rs[m] + c]) : 0.f;
     float v = sum[m] + bias;
-    if (RESIDUAL == 1) v += other;
+    if (RESIDUAL == 1) v += residual[m];
     v = activate<ACT, sizeof(TY) == 2>(v, p.alpha, p.beta);
-    p.y[blockIdx.y * p.y_step + p.ys[m] + c] = of_f32<TY>(RESIDUAL == 2 ? v + other : v);
+    p.y[blockIdx.y * p.y_step + p.ys[m] + c] = of_f32<TY>(RESIDUAL == 2 ? v + residual[m] : v);
   }
 }

@@ -192,6 +192,33 @@ struct Sums {
   float total[TILES][NT][4];
 };
 
+// One result, and what it is made of beside its sum.
+struct Result {
+  int row, n;
+  bool real;
+  float factor, bias, residual;
+
+  __device__ __forceinline__ Result(const Params& p, int i, int tile) {
+    const int slot = i / 16 / ROWS;
+    row = blockIdx.y * ROWS + i / 16 % ROWS, n = ((blockIdx.x * SLOTS + slot) * TILES + tile) * 16 + i % 16;
+    real = i < SLOTS * ROWS * 16 && row < p.m && n < p.n;
+    factor = FACTORS && real ? p.factors[n] : 1.f;
+    bias = p.bias && real ? p.bias[n] : 0.f;
+    residual = 0.f;
+  }
+  __device__ __forceinline__ void read_residual(const Params& p) {
+    if (RESIDUAL && real) residual = f32_of(p.residual[place(p, p.rs, row) + n]);
+  }
+  __device__ __forceinline__ void write(const Params& p, float sum) const {
+    float v = sum;
+    if (FACTORS) v *= factor;
+    v += bias;
+    if (RESIDUAL == 1) v += residual;
+    v = activate<ACT, sizeof(To) == 2>(v, p.alpha, p.beta);
+    p.y[place(p, p.ys, row) + n] = of_f32<To>(RESIDUAL == 2 ? v + residual : v);
+  }
+};
+
 __device__ __forceinline__ void fetch_rows(Stage& stage, const T* const (&rows)[NT], int k0, int depth) {
   if (EARLY)
 #pragma unroll
@@ -286,6 +313,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
       asm volatile("prefetch.global.L2 [%0];" ::"l"(p.scales + from * SCALE_PART + at));
   }
 #endif
+  // A thread that has one result at most reads what is added to it while the sums are made.
+  constexpr bool ONE = TILES == 1 && SLOTS * ROWS * 16 <= WARPS * 32;
+  Result own(p, ONE ? threadIdx.x : SLOTS * ROWS * 16, 0);
   const T* rows[NT];
   int parts[NT];
 #pragma unroll
@@ -297,6 +327,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
   }
   wait_for_previous(breadcrumb);
   if (begin < end) fetch_rows(stage, rows, begin * GROUP, p.k);
+  if (ONE) own.read_residual(p);
 
   Sums sums = {};
   for (int group = begin; group < end; ++group) {
@@ -319,20 +350,15 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
         parts_of_sums[warp][j * 8 + lane % 4 * 2 + e % 2][lane / 4 + e / 2 * 8] = sums.total[t][j][e];
     __syncthreads();
     for (int i = threadIdx.x; i < SLOTS * ROWS * 16; i += WARPS * 32) {
-      const int slot = i / 16 / ROWS, row = i / 16 % ROWS, m = m0 + row;
-      const int n = ((blockIdx.x * SLOTS + slot) * TILES + t) * 16 + i % 16;
-      if (m >= p.m || n >= p.n) continue;
+      if (!ONE) own = Result(p, i, t), own.read_residual(p);
+      if (!own.real) continue;
       float v = 0;
 #pragma unroll
       for (int s = 0; s < SPLIT; ++s)
 #pragma unroll
-        for (int part = PARTS - 1; part >= 0; --part) v += parts_of_sums[slot * SPLIT + s][row * PARTS + part][i % 16];
-      if (FACTORS) v *= p.factors[n];
-      if (p.bias) v += p.bias[n];
-      const float other = RESIDUAL ? f32_of(p.residual[place(p, p.rs, m) + n]) : 0.f;
-      if (RESIDUAL == 1) v += other;
-      v = activate<ACT, sizeof(To) == 2>(v, p.alpha, p.beta);
-      p.y[place(p, p.ys, m) + n] = of_f32<To>(RESIDUAL == 2 ? v + other : v);
+        for (int part = PARTS - 1; part >= 0; --part)
+          v += parts_of_sums[i / 16 / ROWS * SPLIT + s][i / 16 % ROWS * PARTS + part][i % 16];
+      own.write(p, v);
     }
   }
 }
