@@ -256,7 +256,8 @@ Moments moments(const float* src, int64_t count) {
   });
   // The mean was rounded to float: its error is taken out again.
   const double shift = mean - (float)mean;
-  return {mean, std::max(0.0, squares / (double)count - shift * shift)};
+  const double variance = squares / (double)count - shift * shift;
+  return {mean, variance < 0 ? 0 : variance};  // NaN stays
 }
 
 void column_moments(float* mean, float* squares, const float* src, int64_t rows, int64_t columns) {
