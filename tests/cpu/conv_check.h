@@ -183,12 +183,12 @@ inline std::string describe(const Case& c, const char* tactic, Isa isa) {
 inline double limit_of(const std::string& tactic) {
   if (tactic.starts_with("bf16_") || tactic == "gemv_bf16") return 3e-2;
   if (tactic == "gemv_f16") return 4e-3;
-  return tactic.starts_with("winograd4") ? 1e-4 : 2e-5;
+  return tactic.starts_with("winograd4") || tactic == "winograd_5x5" ? 1e-4 : 2e-5;  // tiles of six
 }
 
 inline bool takes_slices(const std::string& tactic, bool depthwise) {
   if (depthwise) return tactic == "depthwise_rows";
-  return tactic == "direct" || tactic == "winograd4" || tactic == "winograd2";
+  return tactic == "direct" || tactic == "winograd4" || tactic == "winograd2" || tactic == "winograd_5x5";
 }
 
 inline int check(const Case& c) {

@@ -32,6 +32,16 @@ TEST(Conv, Kernel3x3AsWinogradSeesIt) {
         }
 }
 
+TEST(Conv, Kernel5x5AsWinogradSeesIt) {
+  for (int size : {5, 6, 13})
+    for (int in_c : {1, 8, 40})
+      for (int out_c : {5, 16, 36}) {
+        EXPECT_GT(check(make_case(1, size, 9, in_c, out_c, 5, 5, 1, {2, 2, 2, 2})), 5);
+        EXPECT_GT(check(make_case(2, size, 8, in_c, out_c, 5, 5, 1, {0, 4, 1, 0}, 1, 1, 3, 5)), 5);
+      }
+  EXPECT_GT(check(frames_case(make_case(9, 9, 14, 24, 8, 5, 5, 1, {2, 2, 2, 2}, 1, 1, 2, 3), 3, 1)), 3);
+}
+
 // Of frames, `step` of which lie between two that a window sees.
 TEST(Conv, ChannelsInSlices) {
   const Padding all{1, 1, 1, 1};

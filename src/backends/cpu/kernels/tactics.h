@@ -20,6 +20,7 @@ ConvTactic depthwise_tactic(Isa isa);
 ConvTactic depthwise_rows_tactic(Isa isa);
 ConvTactic winograd4_tactic(Isa isa);
 ConvTactic winograd2_tactic(Isa isa);
+ConvTactic winograd_5x5_tactic(Isa isa);
 ConvTactic winograd4_taps_tactic(Isa isa);  // of weights packed as the direct kernel's
 ConvTactic winograd2_taps_tactic(Isa isa);
 

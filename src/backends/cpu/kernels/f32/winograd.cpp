@@ -29,19 +29,31 @@ const WinogradOps& ops_of(Isa isa) {
 // % for 25 tiles, 5 % for 100), and more transformed tiles of a whole map pass through the caches too slowly.
 constexpr int64_t kLeastTilesOfTaps = 16, kMostTileBytes = 4 << 20;
 
-constexpr double kG4[6][3] = {{1. / 4, 0, 0},
-                              {-1. / 6, -1. / 6, -1. / 6},
-                              {-1. / 6, 1. / 6, -1. / 6},
-                              {1. / 24, 1. / 12, 1. / 6},
-                              {1. / 24, -1. / 12, 1. / 6},
-                              {0, 0, 1}};
-constexpr double kG2[4][3] = {{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}};
+// Weights at the points 0, 1, -1, 2, -2 (of tiles of 6) and infinity: powers of the point times its factor.
+struct Point {
+  double at, factor;
+};
+constexpr Point kPoints6[] = {{0, 1. / 4}, {1, -1. / 6}, {-1, -1. / 6}, {2, 1. / 24}, {-2, 1. / 24}};
+constexpr Point kPoints4[] = {{0, 1}, {1, .5}, {-1, .5}};
+
+/// Row `point` of G for windows of so many taps.
+void weights_at(int tile, int point, int taps, double* row) {
+  for (int i = 0; i < taps; ++i) row[i] = i + 1 == taps ? 1 : 0;
+  if (point + 1 == tile) return;
+  const Point& p = (tile == 6 ? kPoints6 : kPoints4)[point];
+  double power = p.factor;
+  for (int i = 0; i < taps; ++i, power *= p.at) row[i] = power;
+}
+
+int tile_of(const ConvShape& s, int m) { return m + s.kernel_h - 1; }
 
 /// Steps of K that a group multiplies of each slice: fours, as groups have them.
 int64_t depth_of(const ConvShape& s) { return s.groups == 1 ? align_up(s.in_c / s.slices, 4) : s.in_c / s.groups; }
 
-/// How weights are packed: transformed for all points, or as the nine taps that the direct kernel packs, too.
-enum class Form : uint8_t { points, taps };
+/// How weights are packed: transformed for all points, of windows of 3x3 or 5x5, or as the nine taps that the direct
+/// kernel packs, too.
+enum class Form : uint8_t { points, points_of_five, taps };
+constexpr int window_of(Form form) { return form == Form::points_of_five ? 5 : 3; }
 
 /// How many places of how many images are multiplied together where channels lie in slices; returns the tiles that are
 /// transformed for them.
@@ -60,7 +72,7 @@ int64_t plan_slices(WinogradPlan& plan, int64_t target, int threads) {
 
 void plan_blocks(WinogradPlan& plan, const WinogradOps& ops, Form form, int threads) {
   const ConvShape& s = plan.shape;
-  const int64_t points = int64_t{plan.m + 2} * (plan.m + 2);
+  const int64_t points = int64_t{plan.tile} * plan.tile;
   plan.tiles_h = ceil_div(s.out_h, plan.m);
   plan.tiles_w = ceil_div(s.out_w, plan.m);
   plan.tiles = s.batch * plan.tiles_h * plan.tiles_w;
@@ -80,7 +92,7 @@ void plan_blocks(WinogradPlan& plan, const WinogradOps& ops, Form form, int thre
   plan.m_point = plan.block_tiles * ops.block + 16;
   plan.v_floats = set_apart(points * plan.v_point * 4) / 4;
   plan.m_floats = set_apart(points * plan.m_point * 4) / 4;
-  plan.u_floats = form == Form::taps ? set_apart((plan.m + 2) * plan.depth * ops.block * 4) / 4 : 0;
+  plan.u_floats = form == Form::taps ? set_apart(plan.tile * plan.depth * ops.block * 4) / 4 : 0;
   plan.v_buffers = plan.by_channels ? 1 : threads;
 }
 
@@ -91,7 +103,7 @@ class WinogradKernel final : public ConvKernel {
       : ops_(ops), form_(form), zeros_(std::make_shared<AlignedFloats>(shape.in_c)) {
     plan_.epilogue = epilogue;
     bias_ = padded_bias(bias, plan_.epilogue, shape.groups, shape.out_c / shape.groups, ops.block);
-    plan_.m = m;
+    plan_.m = m, plan_.tile = tile_of(shape, m);
     plan_.packed = packed;
     plan_.bias = bias_->data();
     plan_.zeros = zeros_->data();
@@ -139,7 +151,8 @@ Reason refuses_taps(const ConvShape& s) {
 template <Isa kIsa, int kM, Form kForm>
 Reason refuses(const ConvShape& s, const Epilogue&) {
   if (s.in_nchw) return {Reason::layout, "NHWC"};
-  if (s.kernel_h != 3 || s.kernel_w != 3) return {Reason::window, "3x3"};
+  constexpr int window = window_of(kForm);
+  if (s.kernel_h != window || s.kernel_w != window) return {Reason::window, window == 5 ? "5x5" : "3x3"};
   if (s.stride_h != 1 || s.stride_w != 1) return {Reason::strides, "1"};
   if (s.dilation_h != 1 || s.dilation_w != 1) return Reason::dilated;
   // Four steps of depth are one, and a group has blocks of its own.
@@ -149,45 +162,46 @@ Reason refuses(const ConvShape& s, const Epilogue&) {
     return {Reason::strides, "1 over frames"};
   if (kForm == Form::taps)
     if (const Reason reason = refuses_taps<kIsa, kM>(s)) return reason;
-  if (kM == 2) return {};
+  const int64_t tile = tile_of(s, kM);
+  if (tile == 4) return {};
   const int64_t tiles = s.batch * ceil_div(s.out_h, kM) * ceil_div(s.out_w, kM);
-  const int64_t bytes = int64_t{(kM + 2) * (kM + 2)} * s.in_c / s.groups * s.out_c * 4;
+  const int64_t bytes = tile * tile * s.in_c / s.groups * s.out_c * 4;
   return bytes / kMostBytesOfTile > tiles ? Reason(Reason::too_few, bytes / kMostBytesOfTile, "tiles") : Reason();
 }
 
 template <Isa kIsa, int kM>
 size_t packed_floats(const ConvShape& s) {
   const WinogradOps& ops = ops_of(kIsa);
-  return (kM + 2) * (kM + 2) * s.slices * depth_of(s) * align_up(s.out_c / s.groups, ops.block) * s.groups;
+  return static_cast<size_t>(tile_of(s, kM) * tile_of(s, kM)) * s.slices * depth_of(s) *
+         align_up(s.out_c / s.groups, ops.block) * s.groups;
 }
 
 // G g G^T in double, rounded once.
-template <Isa kIsa, int kM>
+template <Isa kIsa, int kM, int taps>
 void pack(const ConvShape& s, const float* weights, float* packed) {
-  constexpr int t = kM + 2;
-  const auto& g = []() -> const double(&)[t][3] {
-    if constexpr (kM == 4) return kG4;
-    else return kG2;
-  }();
+  constexpr int t = kM + taps - 1;
+  double g[t][taps];
+  for (int point = 0; point < t; ++point) weights_at(t, point, taps, g[point]);
   const WinogradOps& ops = ops_of(kIsa);
   const int64_t depth = s.slices * depth_of(s), block = ops.block, in = s.in_c / s.groups, out = s.out_c / s.groups,
                 of_slice = in / s.slices;
   std::fill_n(packed, packed_floats<kIsa, kM>(s), 0.f);
+  const auto sum = [](const double* row, const auto& value) {
+    double all = row[0] * value(0);
+    for (int i = 1; i < taps; ++i) all += row[i] * value(i);
+    return all;
+  };
   for (int64_t n = 0; n < s.out_c; ++n) {
     const int64_t place = n / out * align_up(out, block) + n % out;  // among the channels of whole blocks
     for (int64_t c = 0; c < in; ++c) {
-      const float* w = weights + (n * in + c) * 9;
-      double half[t][3];
-      for (int a = 0; a < t; ++a) {
-        for (int x = 0; x < 3; ++x) half[a][x] = g[a][0] * w[x] + g[a][1] * w[3 + x] + g[a][2] * w[6 + x];
-      }
+      const float* w = weights + (n * in + c) * taps * taps;
+      double half[t][taps];
+      for (int a = 0; a < t; ++a)
+        for (int x = 0; x < taps; ++x) half[a][x] = sum(g[a], [&](int y) { return double{w[y * taps + x]}; });
       const int64_t step = c / of_slice * depth_of(s) + c % of_slice;
       float* to = packed + ((place / block * t * t) * depth + step) * block + place % block;
-      for (int p = 0; p < t * t; ++p, to += depth * block) {
-        const double* h = half[p / t];
-        const double* q = g[p % t];
-        *to = static_cast<float>(h[0] * q[0] + h[1] * q[1] + h[2] * q[2]);
-      }
+      for (int p = 0; p < t * t; ++p, to += depth * block)
+        *to = static_cast<float>(sum(g[p % t], [&](int x) { return half[p / t][x]; }));
     }
   }
 }
@@ -205,10 +219,12 @@ ConvTactic tactic() {
     return {kM == 4 ? "winograd4_taps" : "winograd2_taps", refuses<kIsa, kM, kForm>, direct.packed_floats, direct.pack,
             make<kIsa, kM, kForm>};
   } else {
-    return {kM == 4 ? "winograd4" : "winograd2",
+    return {kForm == Form::points_of_five ? "winograd_5x5"
+            : kM == 4                     ? "winograd4"
+                                          : "winograd2",
             refuses<kIsa, kM, kForm>,
             packed_floats<kIsa, kM>,
-            pack<kIsa, kM>,
+            pack<kIsa, kM, window_of(kForm)>,
             make<kIsa, kM, kForm>,
             [](const ConvShape& s) { return s.slices; }};
   }
@@ -228,6 +244,7 @@ ConvTactic tactic_for(Isa isa) {
 
 ConvTactic winograd4_tactic(Isa isa) { return tactic_for<4, Form::points>(isa); }
 ConvTactic winograd2_tactic(Isa isa) { return tactic_for<2, Form::points>(isa); }
+ConvTactic winograd_5x5_tactic(Isa isa) { return tactic_for<2, Form::points_of_five>(isa); }
 ConvTactic winograd4_taps_tactic(Isa isa) { return tactic_for<4, Form::taps>(isa); }
 ConvTactic winograd2_taps_tactic(Isa isa) { return tactic_for<2, Form::taps>(isa); }
 

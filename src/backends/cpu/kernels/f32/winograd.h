@@ -6,11 +6,12 @@
 
 namespace tenon::cpu {
 
-// F(m x m, 3 x 3), m = 2 or 4, stride 1 (Lavin and Gray, 2016): (m + 2)^2 points, each a GEMM over channels.
+// F(m x m, 3 x 3), m = 2 or 4, or F(2 x 2, 5 x 5), stride 1 (Lavin and Gray, 2016): tile^2 points, each a GEMM over
+// channels.
 struct WinogradPlan {
   ConvShape shape;
   Epilogue epilogue;
-  int m;
+  int m, tile;
   const float* packed;              // [group][block of output channels][point, or tap][depth][block]
   const float* bias;                // [group][whole blocks]
   GivenWeights weights;             // none: data is null

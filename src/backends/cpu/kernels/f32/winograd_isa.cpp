@@ -12,12 +12,13 @@ namespace {
 
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// The one-dimensional transforms of F(m, 3); both sides apply them to rows, then to columns.
-template <int kM>
+// The one-dimensional transforms of F(m, 3) and F(2, 5); both sides apply them to rows, then to columns.
+template <int kM, int kWindow>
 struct Transform;
 
 template <>
-struct Transform<4> {
+struct Transform<4, 3> {
+  static constexpr int m = 4, tile = 6;
   static TENON_INLINE void input(const Vec (&d)[6], Vec (&o)[6]) {
     const Vec two = set1(2.f), four = set1(4.f), five = set1(5.f);
     const Vec a = fnma(four, d[2], d[4]), b = fnma(four, d[1], d[3]);
@@ -48,7 +49,8 @@ struct Transform<4> {
 };
 
 template <>
-struct Transform<2> {
+struct Transform<2, 3> {
+  static constexpr int m = 2, tile = 4;
   static TENON_INLINE void input(const Vec (&d)[4], Vec (&o)[4]) {
     o[0] = sub(d[0], d[2]);
     o[1] = add(d[1], d[2]);
@@ -68,24 +70,36 @@ struct Transform<2> {
   }
 };
 
+// The points of F(4, 3).
+template <>
+struct Transform<2, 5> {
+  static constexpr int m = 2, tile = 6;
+  static TENON_INLINE void input(const Vec (&d)[6], Vec (&o)[6]) { Transform<4, 3>::input(d, o); }
+  static TENON_INLINE void output(const Vec (&v)[6], Vec (&o)[2]) {
+    const Vec a = add(v[1], v[2]), b = sub(v[1], v[2]), c = add(v[3], v[4]), d = sub(v[3], v[4]);
+    o[0] = add(v[0], add(a, c));
+    o[1] = add(fma(set1(2.f), d, b), v[5]);
+  }
+};
+
 // Channels c.. of one tile: at(y, x) gives the vector of an input pixel.
-template <int kM, class Load>
+template <class F, class Load>
 TENON_INLINE void transform_input(const Load& at, float* v, int64_t v_point) {
-  constexpr int t = kM + 2;
+  constexpr int t = F::tile;
   Vec columns[t][t];
   TENON_UNROLL
   for (int x = 0; x < t; ++x) {
     Vec d[t];
     TENON_UNROLL
     for (int y = 0; y < t; ++y) d[y] = at(y, x);
-    Transform<kM>::input(d, columns[x]);
+    F::input(d, columns[x]);
   }
   TENON_UNROLL
   for (int y = 0; y < t; ++y) {
     Vec d[t], o[t];
     TENON_UNROLL
     for (int x = 0; x < t; ++x) d[x] = columns[x][y];
-    Transform<kM>::input(d, o);
+    F::input(d, o);
     TENON_UNROLL
     for (int x = 0; x < t; ++x) store(v + (y * t + x) * v_point, o[x]);
   }
@@ -100,11 +114,11 @@ TENON_INLINE Tile tile_at(const WinogradPlan& plan, int64_t tile) {
   return {image, tile - image * plan.tiles_h * plan.tiles_w};
 }
 
-template <int kM>
+template <class F>
 __attribute__((noinline)) void transform_tile(const WinogradPlan& plan, const float* in, Tile tile, float* v) {
-  constexpr int t = kM + 2;
+  constexpr int t = F::tile;
   const ConvShape& s = plan.shape;
-  const int64_t y0 = tile.place / plan.tiles_w * kM - s.pad_top, x0 = tile.place % plan.tiles_w * kM - s.pad_left;
+  const int64_t y0 = tile.place / plan.tiles_w * F::m - s.pad_top, x0 = tile.place % plan.tiles_w * F::m - s.pad_left;
   const float* base = in + tile.image * s.in_image + y0 * s.in_row + x0 * s.in_pixel;
   const int64_t row = s.in_row, pixel = s.in_pixel, channels = s.in_c / s.slices, whole = channels / kLanes * kLanes;
   const int left = static_cast<int>(channels - whole);
@@ -112,7 +126,7 @@ __attribute__((noinline)) void transform_tile(const WinogradPlan& plan, const fl
   if (inside) {
     for (int64_t c = 0; c < whole; c += kLanes) {
       const float* p = base + c;
-      transform_input<kM>(
+      transform_input<F>(
           [=](int y, int x) __attribute__((always_inline)) { return load(p + y * row + x * pixel); }, v + c,
           plan.v_point);
     }
@@ -126,11 +140,11 @@ __attribute__((noinline)) void transform_tile(const WinogradPlan& plan, const fl
     }
   }
   for (int64_t c = inside ? whole : 0; c < whole; c += kLanes) {
-    transform_input<kM>(
+    transform_input<F>(
         [&](int y, int x) __attribute__((always_inline)) { return load(source[y][x] + c); }, v + c, plan.v_point);
   }
   if (left) {
-    transform_input<kM>(
+    transform_input<F>(
         [&](int y, int x) __attribute__((always_inline)) { return load_n(source[y][x] + whole, left); }, v + whole,
         plan.v_point);
   }
@@ -156,27 +170,27 @@ TENON_INLINE float given(const GivenWeights& weights, int64_t at) {
 // The sum of one output pixel and channel, by the weights as they were given.
 float direct_sum(const WinogradPlan& plan, const float* image, int64_t y, int64_t x, int64_t channel, float sum) {
   const ConvShape& s = plan.shape;
-  const int64_t first = channel * plan.group_in * 9;
+  const int64_t taps = int64_t{s.kernel_h} * s.kernel_w, first = channel * plan.group_in * taps;
   image += channel / plan.group_out * plan.group_in;
-  for (int64_t p = 0; p < 9; ++p) {
-    const int64_t row = y - s.pad_top + p / 3, column = x - s.pad_left + p % 3;
+  for (int64_t p = 0; p < taps; ++p) {
+    const int64_t row = y - s.pad_top + p / s.kernel_w, column = x - s.pad_left + p % s.kernel_w;
     if (row < 0 || row >= s.in_h || column < 0 || column >= s.in_w) continue;
     const float* from = image + row * s.in_row + column * s.in_pixel;
     const int64_t channels = plan.group_in / s.slices;
     for (int64_t c = 0; c < plan.group_in; ++c)
-      sum += from[c / channels * s.in_slice + c % channels] * given(plan.weights, first + c * 9 + p);
+      sum += from[c / channels * s.in_slice + c % channels] * given(plan.weights, first + c * taps + p);
   }
   return sum;
 }
 
 // A tile and vector of channels without the transforms, through which one infinity makes the whole tile no number.
-template <int kM>
+template <class F>
 __attribute__((noinline)) void sum_directly(const WinogradPlan& plan, const float* image, int64_t y0, int64_t x0,
-                                            int64_t channel, int n, const float* bias, Vec (&result)[kM][kM]) {
+                                            int64_t channel, int n, const float* bias, Vec (&result)[F::m][F::m]) {
   const ConvShape& s = plan.shape;
   alignas(64) float lanes[kLanes] = {};
-  for (int y = 0; y < kM; ++y)
-    for (int x = 0; x < kM; ++x) {
+  for (int y = 0; y < F::m; ++y)
+    for (int x = 0; x < F::m; ++x) {
       if (y0 + y >= s.out_h || x0 + x >= s.out_w) continue;
       for (int i = 0; i < n; ++i) lanes[i] = direct_sum(plan, image, y0 + y, x0 + x, channel + i, bias[i]);
       result[y][x] = load(lanes);
@@ -184,13 +198,14 @@ __attribute__((noinline)) void sum_directly(const WinogradPlan& plan, const floa
 }
 
 // Transforms the products of one tile and block of output channels back, with bias, residual and activation.
-template <int kM, class Act>
+template <class F, class Act>
 TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, const float* products, int64_t block,
                                    Tile tile, const float* in, const float* residual, float* out) {
-  constexpr int t = kM + 2;
+  constexpr int t = F::tile;
   const ConvShape& s = plan.shape;
-  const int64_t image = tile.image, y0 = tile.place / plan.tiles_w * kM, x0 = tile.place % plan.tiles_w * kM;
-  const int rows = static_cast<int>(smaller(kM, s.out_h - y0)), columns = static_cast<int>(smaller(kM, s.out_w - x0));
+  const int64_t image = tile.image, y0 = tile.place / plan.tiles_w * F::m, x0 = tile.place % plan.tiles_w * F::m;
+  const int rows = static_cast<int>(smaller(F::m, s.out_h - y0)),
+            columns = static_cast<int>(smaller(F::m, s.out_w - x0));
   float* to = out + image * s.out_image + y0 * s.out_row + x0 * s.out_pixel;
   const float* r = residual ? residual + image * s.res_image + y0 * s.res_row + x0 * s.res_pixel : nullptr;
   const int64_t group = block / plan.group_blocks, of_group = (block - group * plan.group_blocks) * kBlock;
@@ -200,36 +215,37 @@ TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, 
     const float* const slopes = e.slopes + block * kBlock + h;
     const int n = static_cast<int>(smaller(kLanes, plan.group_out - of_group - h));
     if (n <= 0) return;
-    Vec half[kM][t], result[kM][kM];
+    Vec half[F::m][t], result[F::m][F::m];
     TENON_UNROLL
     for (int x = 0; x < t; ++x) {
-      Vec v[t], o[kM];
+      Vec v[t], o[F::m];
       TENON_UNROLL
       for (int y = 0; y < t; ++y) v[y] = load(products + h + (y * t + x) * plan.m_point);
-      Transform<kM>::output(v, o);
+      F::output(v, o);
       TENON_UNROLL
-      for (int y = 0; y < kM; ++y) half[y][x] = o[y];
+      for (int y = 0; y < F::m; ++y) half[y][x] = o[y];
     }
     const Vec bias = load(biases);
     TENON_UNROLL
-    for (int y = 0; y < kM; ++y) {
-      Transform<kM>::output(half[y], result[y]);
+    for (int y = 0; y < F::m; ++y) {
+      F::output(half[y], result[y]);
       TENON_UNROLL
-      for (int x = 0; x < kM; ++x) result[y][x] = add(result[y][x], bias);
+      for (int x = 0; x < F::m; ++x) result[y][x] = add(result[y][x], bias);
     }
     // Every product is part of a corner.
-    const Vec corners = add(add(result[0][0], result[0][kM - 1]), add(result[kM - 1][0], result[kM - 1][kM - 1]));
+    const Vec corners =
+        add(add(result[0][0], result[0][F::m - 1]), add(result[F::m - 1][0], result[F::m - 1][F::m - 1]));
     if (is_odd(corners) && plan.weights.data) [[unlikely]] {
-      Vec sums[kM][kM];
-      sum_directly<kM>(plan, in + image * s.in_image, y0, x0, channel, n, biases, sums);
+      Vec sums[F::m][F::m];
+      sum_directly<F>(plan, in + image * s.in_image, y0, x0, channel, n, biases, sums);
       for (int y = 0; y < rows; ++y)
         for (int x = 0; x < columns; ++x) result[y][x] = sums[y][x];
     }
-    if (n == kLanes && rows == kM && columns == kM && !r) {
+    if (n == kLanes && rows == F::m && columns == F::m && !r) {
       TENON_UNROLL
-      for (int y = 0; y < kM; ++y) {
+      for (int y = 0; y < F::m; ++y) {
         TENON_UNROLL
-        for (int x = 0; x < kM; ++x) {
+        for (int x = 0; x < F::m; ++x) {
           store(to + channel + y * s.out_row + x * s.out_pixel, activate<Act>(result[y][x], e, slopes));
         }
       }
@@ -263,14 +279,14 @@ struct Tiles {
   }
 };
 
-template <int kM>
+template <class F>
 __attribute__((noinline)) void transform_outputs(const WinogradPlan& plan, const Epilogue& e, const float* products,
                                                  int64_t block, const Tiles& tiles, const float* in,
                                                  const float* residual, float* out) {
   with_activation(
       e.act, [&]<class Act>() __attribute__((always_inline)) {
         for (int64_t t = 0; t < tiles.count; ++t) {
-          transform_output<kM, Act>(plan, e, products + t * kBlock, block, tiles.at(plan, t), in, residual, out);
+          transform_output<F, Act>(plan, e, products + t * kBlock, block, tiles.at(plan, t), in, residual, out);
         }
       });
 }
@@ -368,10 +384,10 @@ __attribute__((noinline)) void multiply_half_point(const Depth& depth, const flo
 }
 
 // `slice`: floats of transformed tiles from one slice of channels to the next.
-template <int kM>
+template <class F>
 void multiply_block(const WinogradPlan& plan, const float* v, float* products, int64_t block, int64_t tiles,
                     int64_t slice) {
-  constexpr int points = (kM + 2) * (kM + 2);
+  constexpr int points = F::tile * F::tile;
   const Depth depth{plan.channels, plan.depth, plan.shape.slices, slice};
   const int64_t group = block / plan.group_blocks, panel_floats = plan.shape.slices * plan.depth * kBlock;
   v += group * plan.group_in;
@@ -387,9 +403,8 @@ void multiply_block(const WinogradPlan& plan, const float* v, float* products, i
 }
 
 // Panels of the points of one row, of the nine taps of a block of output channels.
-template <int kM, int kRow>
+template <class F, int kRow>
 __attribute__((noinline)) void transform_weights(const float* taps, int64_t panel_floats, float* panels) {
-  using Of = Transform<kM>;
   for (int64_t i = 0; i < panel_floats; i += kLanes) {
     Vec w[3];
     TENON_UNROLL
@@ -397,28 +412,28 @@ __attribute__((noinline)) void transform_weights(const float* taps, int64_t pane
       const auto tap = [&](int y) __attribute__((always_inline)) {
         return load(taps + i + (y * 3 + x) * panel_floats);
       };
-      w[x] = kRow == 0        ? Of::template weights<kRow>(tap(0), zero(), zero())
-             : kRow == kM + 1 ? tap(2)
-                              : Of::template weights<kRow>(tap(0), tap(1), tap(2));
+      w[x] = kRow == 0             ? F::template weights<kRow>(tap(0), zero(), zero())
+             : kRow == F::tile - 1 ? tap(2)
+                                   : F::template weights<kRow>(tap(0), tap(1), tap(2));
     }
     [&]<int... kPoints>(std::integer_sequence<int, kPoints...>) __attribute__((always_inline)) {
-      (store(panels + i + kPoints * panel_floats, Of::template weights<kPoints>(w[0], w[1], w[2])), ...);
+      (store(panels + i + kPoints * panel_floats, F::template weights<kPoints>(w[0], w[1], w[2])), ...);
     }
-    (std::make_integer_sequence<int, kM + 2>());
+    (std::make_integer_sequence<int, F::tile>());
   }
 }
 
 // multiply_block() by weights that are transformed here, a row of points at a time.
-template <int kM>
+template <class F>
 void multiply_taps(const WinogradPlan& plan, const float* v, float* products, float* panels, int64_t block,
                    bool is_last) {
-  constexpr int t = kM + 2, points = t * t;
+  constexpr int t = F::tile, points = t * t;
   const int64_t panel_floats = plan.depth * kBlock;
   const Depth depth{plan.channels, plan.depth, 1, 0};
   v += block / plan.group_blocks * plan.group_in;
   const float* const taps = plan.packed + block * 9 * panel_floats;
   const auto row = [&]<int kRow>() __attribute__((always_inline)) {
-    transform_weights<kM, kRow>(taps, panel_floats, panels);
+    transform_weights<F, kRow>(taps, panel_floats, panels);
     for (int x = 0; x < t; ++x) {
       const int p = kRow * t + x, tap = p - (points - 9);
       const float* const next = tap >= 0 && !is_last ? taps + (9 + tap) * panel_floats : nullptr;
@@ -433,7 +448,7 @@ void multiply_taps(const WinogradPlan& plan, const float* v, float* products, fl
 }
 
 // Blocks of images and places, where channels lie in slices.
-template <int kM>
+template <class F>
 void run_slices(const WinogradPlan& plan, const float* in, const float* residual, float* out, float* v, float* products,
                 const Worker& w) {
   const Epilogue e = normalised(plan.epilogue);
@@ -448,54 +463,51 @@ void run_slices(const WinogradPlan& plan, const float* in, const float* residual
     const int64_t place = places * p / place_blocks, own_places = places * (p + 1) / place_blocks - place;
     const Tiles tiles{0, own_images * own_places, image, place, own_places};
     for (int64_t t = 0; t < (own_images + beyond) * own_places; ++t)
-      transform_tile<kM>(plan, in, tiles.at(plan, t), v + t * plan.channels);
+      transform_tile<F>(plan, in, tiles.at(plan, t), v + t * plan.channels);
     for (int64_t n = 0; n < plan.blocks; ++n) {
-      multiply_block<kM>(plan, v, products, n, tiles.count, plan.slice_images * own_places * plan.channels);
-      transform_outputs<kM>(plan, e, products, n, tiles, in, residual, out);
+      multiply_block<F>(plan, v, products, n, tiles.count, plan.slice_images * own_places * plan.channels);
+      transform_outputs<F>(plan, e, products, n, tiles, in, residual, out);
     }
   }
 }
 
-template <int kM>
+template <class F>
 void run_tiles(const WinogradPlan& plan, const float* in, const float* residual, float* out, const Worker& w) {
   const Epilogue e = normalised(plan.epilogue);
   if (e.residual == Residual::none) residual = nullptr;
   float* const floats = reinterpret_cast<float*>(w.workspace);
   float* const products = floats + plan.v_buffers * plan.v_floats + w.id * (plan.m_floats + plan.u_floats);
   float* const v = plan.by_channels ? floats : floats + w.id * plan.v_floats;
-  if (plan.shape.slices > 1) return run_slices<kM>(plan, in, residual, out, v, products, w);
+  if (plan.shape.slices > 1) return run_slices<F>(plan, in, residual, out, v, products, w);
   const int64_t t0 = plan.tiles * w.id / w.count, t1 = plan.tiles * (w.id + 1) / w.count;
   if (plan.by_channels) {
-    for (int64_t t = t0; t < t1; ++t) transform_tile<kM>(plan, in, tile_at(plan, t), v + t * plan.channels);
+    for (int64_t t = t0; t < t1; ++t) transform_tile<F>(plan, in, tile_at(plan, t), v + t * plan.channels);
     if (w.count > 1) w.barrier(w.thread_pool);
     const int64_t n0 = plan.blocks * w.id / w.count, n1 = plan.blocks * (w.id + 1) / w.count;
     for (int64_t n = n0; n < n1; ++n) {
-      if (plan.u_floats) {
-        multiply_taps<kM>(plan, v, products, products + plan.m_floats, n, n + 1 == n1);
-      } else {
-        multiply_block<kM>(plan, v, products, n, plan.tiles, 0);
+      if constexpr (F::tile - F::m == 2) {
+        if (plan.u_floats) multiply_taps<F>(plan, v, products, products + plan.m_floats, n, n + 1 == n1);
       }
-      transform_outputs<kM>(plan, e, products, n, Tiles{0, plan.tiles, 0, 0, 0}, in, residual, out);
+      if (!plan.u_floats) multiply_block<F>(plan, v, products, n, plan.tiles, 0);
+      transform_outputs<F>(plan, e, products, n, Tiles{0, plan.tiles, 0, 0, 0}, in, residual, out);
     }
     return;
   }
   const int64_t rounds = (t1 - t0 + plan.block_tiles - 1) / plan.block_tiles;
   for (int64_t i = 0; i < rounds; ++i) {
     const int64_t first = t0 + (t1 - t0) * i / rounds, count = t0 + (t1 - t0) * (i + 1) / rounds - first;
-    for (int64_t t = 0; t < count; ++t) transform_tile<kM>(plan, in, tile_at(plan, first + t), v + t * plan.channels);
+    for (int64_t t = 0; t < count; ++t) transform_tile<F>(plan, in, tile_at(plan, first + t), v + t * plan.channels);
     for (int64_t n = 0; n < plan.blocks; ++n) {
-      multiply_block<kM>(plan, v, products, n, count, 0);
-      transform_outputs<kM>(plan, e, products, n, Tiles{first, count, 0, 0, 0}, in, residual, out);
+      multiply_block<F>(plan, v, products, n, count, 0);
+      transform_outputs<F>(plan, e, products, n, Tiles{first, count, 0, 0, 0}, in, residual, out);
     }
   }
 }
 
 void run(const WinogradPlan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
-  if (plan.m == 4) {
-    run_tiles<4>(plan, in, residual, out, worker);
-  } else {
-    run_tiles<2>(plan, in, residual, out, worker);
-  }
+  if (plan.m == 4) run_tiles<Transform<4, 3>>(plan, in, residual, out, worker);
+  else if (plan.tile == 4) run_tiles<Transform<2, 3>>(plan, in, residual, out, worker);
+  else run_tiles<Transform<2, 5>>(plan, in, residual, out, worker);
 }
 
 }  // namespace
