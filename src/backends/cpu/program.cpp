@@ -39,6 +39,10 @@ class ProgramStep : public backends::Step {
         ops_(row_ops(isa_for(problem))),
         loops_(loops(isa_for(problem))) {
     for (size_t k = 0; k < inputs_; ++k) is_bytes_[k] = problem.inputs[k].dtype == DType::u8;
+    is_gate_.resize(program_.size());
+    for (size_t k = 0; k < program_.size(); ++k) is_gate_[k] = finds_gate(k);
+    // One call for a row is worth no copy.
+    if (program_.size() == 3 && is_gate_[2] && has_rows(rows_)) walk_ = Walk::rows;
   }
   size_t workspace_bytes() const override { return static_cast<size_t>(threads_) * worker_bytes(); }
 
@@ -62,11 +66,25 @@ class ProgramStep : public backends::Step {
   /// As they lie; several short ones side by side in a strip; element by element, where two axes hold few.
   enum class Walk { rows, lines, gathered };
 
+  static bool has_rows(const Rows& rows) { return rows.contiguous() && rows.row_length() >= short_row; }
   static Walk walk_of(const Rows& rows) {
     if (rows.has_lines(strip / 2)) return Walk::lines;
-    return rows.contiguous() && rows.row_length() >= short_row ? Walk::rows : Walk::gathered;
+    return has_rows(rows) ? Walk::rows : Walk::gathered;
   }
   static int64_t size_of_element(bool bytes) { return bytes ? 1 : sizeof(float); }
+  /// Whether step k multiplies the two before it, which nobody else reads: a tanh and a sigmoid.
+  bool finds_gate(size_t k) const {
+    if (k < 2 || program_[k].id != expr::Id::Mul) return false;
+    const int first = static_cast<int>(inputs_ + k) - 2;
+    const auto reads = [&](const Instruction& step, int reg) { return step.a.reg == reg || step.b.reg == reg; };
+    if (!reads(program_[k], first) || !reads(program_[k], first + 1) || reads(program_[k - 1], first)) return false;
+    for (size_t later = k + 1; later < program_.size(); ++later)
+      if (reads(program_[later], first) || reads(program_[later], first + 1)) return false;
+    const expr::Id ids[] = {program_[k - 2].id, program_[k - 1].id};
+    return (ids[0] == expr::Id::Tanh && ids[1] == expr::Id::Sigmoid) ||
+           (ids[0] == expr::Id::Sigmoid && ids[1] == expr::Id::Tanh);
+  }
+
   /// Strips each worker holds: results of the program, then gathered inputs and the output.
   size_t registers() const { return program_.size() + (walk_ != Walk::rows ? inputs_ + 1 : 0); }
   size_t worker_bytes() const { return set_apart(registers() * strip * sizeof(float)); }
@@ -120,6 +138,7 @@ class ProgramStep : public backends::Step {
 
   void evaluate(const Sources& sources, float* registers, std::byte* y, int64_t count) const {
     for (size_t k = 0; k < program_.size(); ++k) {
+      if (k + 2 < program_.size() && is_gate_[k + 2]) k += 2;
       const Instruction& step = program_[k];
       float* dst = k + 1 == program_.size() ? reinterpret_cast<float*>(y) : registers + static_cast<int64_t>(k) * strip;
       const auto operand = [&](const Instruction::Operand& from, int& stride) -> const float* {
@@ -131,6 +150,14 @@ class ProgramStep : public backends::Step {
         return reinterpret_cast<const float*>(sources[reg]);
       };
       int a_step;
+      if (is_gate_[k]) {
+        const bool tanh_first = program_[k - 2].id == expr::Id::Tanh;
+        int b_step;
+        const float *tanh = operand(program_[tanh_first ? k - 2 : k - 1].a, a_step),
+                    *sigmoid = operand(program_[tanh_first ? k - 1 : k - 2].a, b_step);
+        ops_.gate(dst, tanh, a_step, sigmoid, b_step, count);
+        continue;
+      }
       const float* a = operand(step.a, a_step);
       if (step.id == expr::Id::Dequant) dequantise(step, dst, reinterpret_cast<const uint8_t*>(a), a_step, count);
       else if (step.id == expr::Id::Quant) quantise(step, reinterpret_cast<uint8_t*>(dst), a, a_step, count);
@@ -160,6 +187,7 @@ class ProgramStep : public backends::Step {
   size_t inputs_;
   std::array<bool, Rows::most_operands> is_bytes_{};
   std::vector<Instruction> program_;
+  std::vector<bool> is_gate_;  // of each step, in whose place and that of the two before it one runs
   bool gives_bytes_;
   int threads_;
   const RowOps& ops_;

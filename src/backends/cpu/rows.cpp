@@ -2,6 +2,7 @@
 #include "backends/cpu/rows.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace tenon::cpu {
 
@@ -66,7 +67,7 @@ template <class T>
 void copy_line(const T* from, int64_t count, T* to) {
   constexpr int64_t piece = 32 / sizeof(T);
   int64_t at = 0;
-  for (; at + piece <= count; at += piece) std::copy_n(from + at, piece, to + at);
+  for (; at + piece <= count; at += piece) std::memcpy(to + at, from + at, piece * sizeof(T));
   for (; at < count; ++at) to[at] = from[at];
 }
 

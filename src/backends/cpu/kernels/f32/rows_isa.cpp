@@ -43,6 +43,27 @@ void unary_of(float alpha, float beta, float* dst, const float* src, int64_t cou
     map1(dst, src, count, [&](Vec x) { return expr::apply<E>(Value(x), Value(alpha), Value(beta)).v; });
 }
 
+// One division for both: tanh below 0.625 as tanh() has it, above (e - 1) / (e + 1), e = exp(2 |x|), both parts scaled
+// so that their product with 1 + exp(-y) is finite where that is.
+TENON_INLINE Vec gate_of(Vec x, Vec y) {
+  const Vec a = abs(x), z = mul(x, x);
+  Vec p = set1(-5.70498872745e-3f);
+  p = fma(p, z, set1(2.06390887954e-2f));
+  p = fma(p, z, set1(-5.37397155531e-2f));
+  p = fma(p, z, set1(1.33314422036e-1f));
+  p = fma(p, z, set1(-3.33332819422e-1f));
+  const Vec small = fma(mul(p, z), x, x), scale = set1(1.f / (1 << 28)), minus = set1(-1.f / (1 << 28));
+  const Vec bound = min(set1(9.1f), a), e = exp(add(bound, bound));  // tanh rounds to 1 there
+  const Vec above = bit_or(fma(e, scale, minus), sign_of(x)), edge = set1(0.625f);
+  const Vec below = select_less(a, edge, set1(1.f), fma(e, scale, scale));
+  return div(select_less(a, edge, small, above), mul(below, add(set1(1.f), exp(bit_xor(set1(-0.f), y)))));
+}
+
+void gate(float* dst, const float* a, int a_step, const float* b, int b_step, int64_t count) {
+  map2(
+      dst, a, a_step, b, b_step, count, [](Vec x, Vec y) __attribute__((always_inline)) { return gate_of(x, y); });
+}
+
 void binary(expr::Id f, float* dst, const float* a, int a_step, const float* b, int b_step, int64_t count) {
   switch (f) {
 #define TENON_CASE(name, file) \
@@ -271,7 +292,7 @@ void dots(float* dst, const float* src, const float* x, int64_t rows, int64_t co
 }  // namespace
 
 extern const RowOps row_ops;
-const RowOps row_ops = {binary, unary, scale, blend, fold, windows, softmax, dots};
+const RowOps row_ops = {binary, unary, gate, scale, blend, fold, windows, softmax, dots};
 
 }  // namespace TENON_ISA_NAMESPACE
 }  // namespace tenon::cpu
