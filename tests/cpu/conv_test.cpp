@@ -112,6 +112,19 @@ TEST(Conv, StemReadsNchw) {
         }
 }
 
+// Of few outputs, whose pixels are lanes.
+TEST(Conv, StemOfFewOutputs) {
+  for (int in_c : {1, 5, 15})
+    for (int out_c : {1, 4, 7, 8})
+      for (int width : {9, 33, 100})
+        for (int stride : {1, 2, 3}) {
+          Case c = make_case(2, 11, width, in_c, out_c, 5, 7, stride, {2, 3, 2, 3}, 1, 1, 0, width % 2 * 4);
+          c.epilogue = {expr::Id::Relu, 0, 0, Residual::before};
+          c.shape.in_nchw = true;
+          EXPECT_GT(check(c), 0);
+        }
+}
+
 TEST(Conv, EveryEpilogueOfEveryTactic) {
   for (Residual residual : {Residual::none, Residual::before, Residual::after})
     for (const ops::Expression& activation : ops::expressions()) {
@@ -132,6 +145,10 @@ TEST(Conv, EveryEpilogueOfEveryTactic) {
       stem.shape.in_nchw = true;
       stem.epilogue = e;
       check(stem);
+      Case few = make_case(1, 9, 28, 3, 8, 3, 3, 1, {1, 1, 1, 1});
+      few.shape.in_nchw = true;
+      few.epilogue = e;
+      check(few);
     }
 }
 

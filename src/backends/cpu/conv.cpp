@@ -34,16 +34,19 @@ Integers integers(const ir::Node& node, const char* name, size_t count, int64_t 
 }  // namespace
 
 ConvNode::ConvNode(const ir::Node& node) {
-  const bool of_frames = node.has("count");
-  if (!of_frames) {
+  const bool of_frames = node.has("count"), is_planar = node.has("planes");
+  if (!of_frames && !is_planar) {
     read(node);
     return;
   }
   part = std::make_shared<const ir::Node>(ops::part_of(node, "Conv", "conv."));
   read(*part);
+  perm = node.integers("planes");
+  if (is_planar) return;
   frames = node.integer("frames", 1), count = node.integer("count", 1);
   step = node.integer("step", 1), stride = node.integer("stride", 1), sizes = node.integers("sizes");
-  apart = node.integer("apart", 0) != 0;
+  before = node.integer("before", 0), behind = node.integer("behind", 0);
+  apart = groups > 1;
 }
 
 void ConvNode::read(const ir::Node& node) {
@@ -127,7 +130,30 @@ ConvVolumes volumes_of(const ConvNode& node, const ConvOperands& operands) {
           operands.residual ? node.frames * operands.residual->strides[0] : 0};
 }
 
+namespace {
+
+/// Of images whose planes lie apart, as the copy of channels last that the convolution would read.
+Reason planar_shape_of(const ConvNode& node, const ConvOperands& operands, ConvShape& shape) {
+  const Operand& planes = operands.x;
+  if (planes.dims.rank() != 4 || node.perm.size() != 4) return {Reason::shape, "the input", "two spatial axes"};
+  Operand x = planes;
+  for (size_t at = 0; at < 4; ++at) {
+    const auto from = static_cast<size_t>(node.perm[at]);
+    x.dims[at] = planes.dims[from], x.strides[at] = planes.strides[from];
+  }
+  if (x.dims[2] != 1 && x.strides[2] != 1) return {Reason::not_contiguous, "rows of the input"};
+  const int64_t channel = x.strides[3];
+  x.strides[3] = 1;
+  const ConvOperands images{x, operands.weights, operands.bias, operands.residual, operands.y};
+  if (const Reason reason = image_shape_of(node, images, shape)) return reason;
+  shape.in_nchw = true, shape.in_pixel = 1, shape.in_channel = std::max<int64_t>(1, channel);
+  return {};
+}
+
+}  // namespace
+
 Reason conv_shape_of(const ConvNode& node, const ConvOperands& operands, ConvShape& shape) {
+  if (!node.perm.empty()) return planar_shape_of(node, operands, shape);
   if (!node.count) return image_shape_of(node, operands, shape);
   const Operand& volume = operands.x;
   if (volume.dims.rank() != 5) return {Reason::shape, "the input", "three spatial axes"};
@@ -142,8 +168,11 @@ Reason conv_shape_of(const ConvNode& node, const ConvOperands& operands, ConvSha
   const ConvOperands images{x, operands.weights, operands.bias, residual ? &residual : nullptr, y};
   if (const Reason reason = image_shape_of(node, images, shape)) return reason;
   if (shape.in_nchw) return {Reason::layout, "NHWC"};
-  if (shape.groups != (node.apart ? volume.dims[4] : 1)) return Reason::grouped;
+  const bool apart = node.apart && operands.weights.dims[1] == 1;
+  if (shape.groups != (apart ? volume.dims[4] : 1)) return Reason::grouped;
   shape.slices = node.count, shape.in_slice = volume.strides[1] * node.step;
+  if (node.before || node.behind)
+    shape.frame = volume.strides[1], shape.frames = volume.dims[1], shape.frames_before = node.before;
   return {};
 }
 
@@ -325,6 +354,7 @@ const backends::KernelRegistrar register_depthwise_rows(conv_kernel<depthwise_ro
 const backends::KernelRegistrar frames_depthwise(conv_kernel<depthwise_rows>(5, "depthwise_rows",
                                                                              "tenon:FramesDepthwise"));
 const backends::KernelRegistrar register_stem(conv_kernel<stem>(4, "stem"));
+const backends::KernelRegistrar planar_stem(conv_kernel<stem>(4, "stem", "tenon:PlanarConv"));
 const backends::KernelRegistrar register_gemv(conv_kernel<gemv>(0, "direct"));
 const backends::KernelRegistrar register_bf16_dot(conv_kernel<bf16_dot>(5, "bf16 bf16_dots"));
 const backends::KernelRegistrar register_bf16_tiles(conv_kernel<bf16_tiles>(6, "bf16 bf16_tiles"));

@@ -15,12 +15,14 @@ struct ConvNode {
   Epilogue epilogue;                                  // whose slopes are the node's
   int64_t slopes;                                     // how many
   // Over frames: output frames of a volume, frames that each sees, and what lies between those and between the first
-  // ones of two; count is 0 where it is none. `sizes` are those of an image that it sees. `apart`: an output channel
-  // sees one channel of each frame, whose taps are inputs of their own.
-  int64_t frames = 0, count = 0, step = 1, stride = 1;
+  // ones of two; count is 0 where it is none. `sizes` are those of an image that it sees. Frames of zeros lie before
+  // and behind those of the volume. `apart`: an output channel sees one channel of each frame, whose taps are inputs of
+  // their own.
+  int64_t frames = 0, count = 0, step = 1, stride = 1, before = 0, behind = 0;
   bool apart = false;
   std::shared_ptr<const ir::Node> part;  // the node's part that the slopes are of
   std::vector<int64_t> sizes;
+  std::vector<int64_t> perm;  // of channels last, in a planar input
 
  private:
   void read(const ir::Node& node);

@@ -25,10 +25,17 @@ struct ConvShape {
   int64_t batch, in_h, in_w, in_c, out_h, out_w, out_c;
   int kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, groups;
   int64_t in_image, in_row, in_pixel, out_image, out_row, out_pixel, res_image, res_row, res_pixel;
-  bool in_nchw = false;  // contiguous NCHW input, its strides ignored; only "stem" takes it
+  // NCHW input, which only "stem" takes: contiguous, its strides ignored, where in_channel is 0, else in_channel floats
+  // from one channel to the next, in_row and in_image as of NHWC, pixels side by side.
+  bool in_nchw = false;
+  int64_t in_channel = 0;
   // Input channels lie in so many slices of as many each, in_slice floats from one to the next; "direct" and Winograd
   // take more than one.
   int64_t slices = 1, in_slice = 0;
+  // Where frames around those that there are count as zeros, as "depthwise_rows" takes them: floats from a frame to the
+  // next, how many there are, and how many of zeros lie before them; the first image begins with those. 0: all are
+  // there.
+  int64_t frame = 0, frames = 0, frames_before = 0;
 };
 
 using Worker = tenon::Worker;

@@ -11,6 +11,9 @@ namespace tenon::cpu {
 namespace {
 
 constexpr int64_t kMaxChannels = 4;
+constexpr int64_t kMaxChannelsByPixels = 64;  // of few outputs
+
+bool is_by_pixels(const ConvShape& s) { return s.out_c <= StemPlan::most_by_pixels; }
 
 const StemOps& ops_of(Isa isa) {
   switch (vectors_of(isa)) {
@@ -47,15 +50,30 @@ class StemKernel final : public ConvKernel {
 
  private:
   void fit(const ConvShape& shape, int threads) {
-    // Each phase reaches the last tap of the last pixel. Behind the rows and a row of zeros lie the offsets of all K
-    // taps and what each slot holds.
+    // Each phase reaches the last tap of the last pixel. Behind the rows and a row of zeros lie the offsets of the
+    // taps of a kernel row, the slots of all of these, and what each slot holds.
     const int64_t reach = (shape.kernel_w - 1) * shape.dilation_w / shape.stride_w;
-    const int64_t k = sum_length(shape), phase = align_up(shape.out_w + reach, 16);
+    const bool by_pixels = is_by_pixels(shape);
+    const int64_t k = sum_length(shape),
+                  phase = align_up((by_pixels ? align_up(shape.out_w, 16) : shape.out_w) + reach, 16);
     const int64_t slots = int64_t{shape.kernel_h - 1} * shape.dilation_h + 1;
     const int64_t rows = align_up((slots + 1) * shape.in_c * shape.stride_w * phase, 16);
-    const int64_t worker_floats = set_apart((rows + 2 * align_up(k + slots, 8)) * 4) / 4;
+    const int64_t worker_floats =
+        set_apart((rows + 2 * align_up(k / shape.kernel_h + shape.kernel_h + slots, 8)) * 4) / 4;
+    const int64_t plane = shape.in_h * shape.in_w;
     threads_ = threads;
-    plan_ = {shape, plan_.epilogue, plan_.packed, plan_.bias, k, phase, slots, worker_floats};
+    plan_ = {shape,
+             plan_.epilogue,
+             plan_.packed,
+             plan_.bias,
+             by_pixels,
+             shape.in_channel ? shape.in_image : shape.in_c * plane,
+             shape.in_channel ? shape.in_channel : plane,
+             shape.in_channel ? shape.in_row : shape.in_w,
+             k,
+             phase,
+             slots,
+             worker_floats};
   }
 
   const StemOps& ops_;
@@ -66,18 +84,24 @@ class StemKernel final : public ConvKernel {
 
 Reason refuses(const ConvShape& s, const Epilogue&) {
   if (!s.in_nchw) return {Reason::layout, "NCHW"};
-  if (s.in_c > kMaxChannels) return {Reason::too_many, kMaxChannels, "input channels"};
+  const int64_t most = is_by_pixels(s) ? kMaxChannelsByPixels : kMaxChannels;
+  if (s.in_c > most) return {Reason::too_many, most, "input channels"};
   return s.groups != 1 ? Reason(Reason::grouped) : Reason();
 }
 
 template <Isa kIsa>
+int64_t block_of(const ConvShape& s) {
+  return is_by_pixels(s) ? StemPlan::most_by_pixels : ops_of(kIsa).block;
+}
+
+template <Isa kIsa>
 size_t packed_floats(const ConvShape& s) {
-  return align_up(s.out_c, ops_of(kIsa).block) * sum_length(s);
+  return align_up(s.out_c, block_of<kIsa>(s)) * sum_length(s);
 }
 
 template <Isa kIsa>
 void pack(const ConvShape& s, const float* weights, float* packed) {
-  const int64_t block = ops_of(kIsa).block;
+  const int64_t block = block_of<kIsa>(s);
   for (int64_t n0 = 0; n0 < s.out_c; n0 += block) {
     for (int ky = 0; ky < s.kernel_h; ++ky) {
       for (int64_t c = 0; c < s.in_c; ++c) {

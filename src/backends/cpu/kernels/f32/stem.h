@@ -9,10 +9,14 @@ namespace tenon::cpu {
 // First layers: few channels, read straight from NCHW. For one output row the input rows are copied with their zero
 // padding, split by column modulo the stride, so that neighbouring output pixels are neighbouring floats for each tap.
 struct StemPlan {
+  static constexpr int most_by_pixels = 8;
+
   ConvShape shape;
   Epilogue epilogue;
   const float* packed;  // [block of output channels][kernel row][channel][kernel column][block]
   const float* bias;    // whole blocks
+  bool by_pixels;       // lanes are pixels, and all output channels are one block of most_by_pixels
+  int64_t image, channel, row;  // floats from one to the next of the input
   int64_t k;            // floats summed per output
   int64_t phase;        // floats of one phase of a row
   int64_t slots;        // input rows kept: the window's height

@@ -2,6 +2,7 @@
 #include "backends/cpu/kernels/f32/stem.h"
 #include "backends/cpu/kernels/f32/epilogue.h"
 #include "backends/cpu/kernels/f32/micro.h"
+#include "backends/cpu/kernels/f32/turn.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
@@ -12,8 +13,10 @@ constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * t
 
 struct StemJob {
   const float* rows;
-  const int64_t* taps;  // offset of each tap's first pixel in rows
-  int64_t k;
+  const int64_t* slots;  // offset of the row in rows that each kernel row sees
+  int64_t kernel_h;
+  const int64_t* taps;  // and of the first pixel of each tap of a kernel row in it
+  int64_t row_taps;
   const float* panel;
   const float* bias;
   const float* slopes;
@@ -25,6 +28,16 @@ struct StemJob {
   bool in_registers;
 };
 
+// Calls f with where pixel x of each tap lies, in the order of the packed weights.
+template <class F>
+TENON_INLINE void each_tap(const StemJob& job, int64_t x, const F& f) {
+  const int64_t* const stop = job.taps + job.row_taps;
+  for (int64_t ky = 0; ky < job.kernel_h; ++ky) {
+    const float* const row = job.rows + job.slots[ky] + x;
+    for (const int64_t* tap = job.taps; tap != stop; ++tap) f(row + *tap);
+  }
+}
+
 // `count` tiles of R pixels, the first one starting at pixel x.
 template <int R>
 __attribute__((noinline)) void stem_tiles(const StemJob& job, int64_t x, int64_t count) {
@@ -32,18 +45,17 @@ __attribute__((noinline)) void stem_tiles(const StemJob& job, int64_t x, int64_t
     Sums<R> sums;
     sums.clear();
     const float* b = job.panel;
-    const float* rows = job.rows + x;
-    const int64_t* const stop = job.taps + job.k;
-    for (const int64_t* tap = job.taps; tap != stop; ++tap, b += kBlock) {
-      const float* a = rows + *tap;
-      const Vec b0 = load(b), b1 = load(b + kLanes);
-      TENON_UNROLL
-      for (int i = 0; i < R; ++i) {
-        const Vec v = set1(a[i]);
-        add_product(sums.v[i][0], v, b0);
-        add_product(sums.v[i][1], v, b1);
-      }
-    }
+    each_tap(
+        job, x, [&](const float* a) __attribute__((always_inline)) {
+          const Vec b0 = load(b), b1 = load(b + kLanes);
+          TENON_UNROLL
+          for (int i = 0; i < R; ++i) {
+            const Vec v = set1(a[i]);
+            add_product(sums.v[i][0], v, b0);
+            add_product(sums.v[i][1], v, b1);
+          }
+          b += kBlock;
+        });
     sums.add_bias(job.bias);
     float* out = job.out + x * job.out_pixel;
     if (job.in_registers) {
@@ -74,14 +86,13 @@ __attribute__((noinline)) void stem_half_tiles(const StemJob& job, int64_t x, in
     TENON_UNROLL
     for (int i = 0; i < R; ++i) sums[i] = zero();
     const float* b = job.panel;
-    const float* rows = job.rows + x;
-    const int64_t* const stop = job.taps + job.k;
-    for (const int64_t* tap = job.taps; tap != stop; ++tap, b += kBlock) {
-      const float* a = rows + *tap;
-      const Vec w = load(b);
-      TENON_UNROLL
-      for (int i = 0; i < R; ++i) add_product(sums[i], set1(a[i]), w);
-    }
+    each_tap(
+        job, x, [&](const float* a) __attribute__((always_inline)) {
+          const Vec w = load(b);
+          TENON_UNROLL
+          for (int i = 0; i < R; ++i) add_product(sums[i], set1(a[i]), w);
+          b += kBlock;
+        });
     const Vec bias = load(job.bias);
     TENON_UNROLL
     for (int i = 0; i < R; ++i) sums[i] = add(sums[i], bias);
@@ -122,6 +133,62 @@ void stem_row(const StemJob& job, int64_t pixels, bool half) {
   tiles(small, large * (small + 1), count - large);
 }
 
+// kVectors vectors of pixels from x on, the first `pixels` of which are stored, of up to kOut output channels.
+template <int kOut, int kVectors>
+__attribute__((noinline)) void stem_pixels(const StemJob& job, int64_t x, int64_t pixels) {
+  constexpr int kWide = kVectors * kLanes;
+  Vec sums[kOut][kVectors];
+  TENON_UNROLL
+  for (int o = 0; o < kOut; ++o) {
+    TENON_UNROLL
+    for (int i = 0; i < kVectors; ++i) sums[o][i] = zero();
+  }
+  const float* b = job.panel;
+  each_tap(
+      job, x, [&](const float* a) __attribute__((always_inline)) {
+        Vec v[kVectors];
+        TENON_UNROLL
+        for (int i = 0; i < kVectors; ++i) v[i] = load(a + i * kLanes);
+        TENON_UNROLL
+        for (int o = 0; o < kOut; ++o) {
+          const Vec w = set1(b[o]);
+          TENON_UNROLL
+          for (int i = 0; i < kVectors; ++i) add_product(sums[o][i], v[i], w);
+        }
+        b += StemPlan::most_by_pixels;
+      });
+  alignas(64) float planes[kOut * kWide], scratch[kWide * kBlock] = {};
+  TENON_UNROLL
+  for (int o = 0; o < kOut; ++o) {
+    TENON_UNROLL
+    for (int i = 0; i < kVectors; ++i) store(planes + o * kWide + i * kLanes, add(sums[o][i], set1(job.bias[o])));
+  }
+  for (int o = 0; o < kOut; o += 4)
+    for (int i = 0; i < kWide; i += 4) turn_four(scratch + i * kBlock + o, kBlock, planes + o * kWide + i, kWide);
+  int64_t out_at[kTilePixels], residual_at[kTilePixels];
+  for (int i = 0; i < kTilePixels; ++i) out_at[i] = i * job.out_pixel, residual_at[i] = i * job.res_pixel;
+  for (int64_t i = 0; i < pixels; i += kTilePixels)
+    finish_tile(scratch + i * kBlock, static_cast<int>(smaller(kTilePixels, pixels - i)), job.channels, *job.epilogue,
+                job.slopes, job.residual ? job.residual + (x + i) * job.res_pixel : nullptr, residual_at,
+                job.out + (x + i) * job.out_pixel, out_at);
+}
+
+// All pixels of a row, in equal parts of as many vectors as there are registers for.
+template <int kOut>
+void stem_row_by_pixels(const StemJob& job, int64_t pixels) {
+  constexpr int64_t most = kLanes == 16 ? 3 : kOut <= 4 ? 2 : 1;
+  const int64_t vectors = (pixels + kLanes - 1) / kLanes, parts = (vectors + most - 1) / most;
+  for (int64_t part = 0; part < parts; ++part) {
+    const int64_t first = vectors * part / parts, count = vectors * (part + 1) / parts - first, x = first * kLanes,
+                  left = smaller(pixels - x, count * kLanes);
+    if (count == 1) stem_pixels<kOut, 1>(job, x, left);
+    if constexpr (most >= 2)
+      if (count == 2) stem_pixels<kOut, 2>(job, x, left);
+    if constexpr (most >= 3)
+      if (count == 3) stem_pixels<kOut, 3>(job, x, left);
+  }
+}
+
 // One input row with its padding, split into phases.
 void fill_row(const StemPlan& plan, const float* row, float* to) {
   const ConvShape& s = plan.shape;
@@ -144,6 +211,23 @@ void fill_row(const StemPlan& plan, const float* row, float* to) {
   }
 }
 
+// Copies what windows of row y of an image see and is not there yet, and tells where.
+void fill_slots(const StemPlan& plan, const float* in, int64_t image, int64_t y, float* rows, int64_t* held,
+                int64_t* slots) {
+  const ConvShape& s = plan.shape;
+  const int64_t row_floats = s.stride_w * plan.phase, slot_floats = s.in_c * row_floats;
+  for (int ky = 0; ky < s.kernel_h; ++ky) {
+    const int64_t iy = y * s.stride_h - s.pad_top + int64_t{ky} * s.dilation_h;
+    const bool inside = iy >= 0 && iy < s.in_h;
+    const int64_t slot = inside ? iy % plan.slots : plan.slots, held_row = image * s.in_h + iy;
+    slots[ky] = slot * slot_floats;
+    if (!inside || held[slot] == held_row) continue;
+    for (int64_t c = 0; c < s.in_c; ++c)
+      fill_row(plan, in + image * plan.image + c * plan.channel + iy * plan.row, rows + slots[ky] + c * row_floats);
+    held[slot] = held_row;
+  }
+}
+
 void run(const StemPlan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
   const ConvShape& s = plan.shape;
   const Epilogue e = normalised(plan.epilogue);
@@ -151,38 +235,25 @@ void run(const StemPlan& plan, const float* in, const float* residual, float* ou
   const int64_t row_floats = s.stride_w * plan.phase, slot_floats = s.in_c * row_floats, zeros = plan.slots;
   float* const rows = reinterpret_cast<float*>(worker.workspace) + worker.id * plan.worker_floats;
   auto* const taps = reinterpret_cast<int64_t*>(rows + round_up((plan.slots + 1) * slot_floats, 16));
-  int64_t* const held = taps + plan.k;  // the input row in each slot
+  int64_t* const slots = taps + s.in_c * s.kernel_w;  // the row of each kernel row
+  int64_t* const held = slots + s.kernel_h;           // the input row in each slot
   for (int64_t slot = 0; slot < plan.slots; ++slot) held[slot] = -1;
   for (int64_t i = 0; i < slot_floats; ++i) rows[zeros * slot_floats + i] = 0;
-  StemJob job;
-  job.rows = rows;
-  job.taps = taps;
-  job.k = plan.k;
+  int64_t* tap = taps;
+  for (int64_t c = 0; c < s.in_c; ++c)
+    for (int64_t kx = 0; kx < s.kernel_w; ++kx) {
+      const int64_t column = kx * s.dilation_w;
+      *tap++ = c * row_floats + column % s.stride_w * plan.phase + column / s.stride_w;
+    }
+  StemJob job{};
+  job.rows = rows, job.slots = slots, job.kernel_h = s.kernel_h, job.taps = taps, job.row_taps = s.in_c * s.kernel_w;
   job.epilogue = &e;
   job.out_pixel = s.out_pixel;
   job.res_pixel = s.res_pixel;
   const int64_t all = s.batch * s.out_h, end = all * (worker.id + 1) / worker.count;
   for (int64_t row = all * worker.id / worker.count; row < end; ++row) {
     const int64_t image = row / s.out_h, y = row % s.out_h;
-    int64_t* tap = taps;
-    for (int ky = 0; ky < s.kernel_h; ++ky) {
-      const int64_t iy = y * s.stride_h - s.pad_top + int64_t{ky} * s.dilation_h;
-      const bool inside = iy >= 0 && iy < s.in_h;
-      const int64_t slot = inside ? iy % plan.slots : zeros, held_row = image * s.in_h + iy;
-      if (inside && held[slot] != held_row) {
-        for (int64_t c = 0; c < s.in_c; ++c) {
-          fill_row(plan, in + ((image * s.in_c + c) * s.in_h + iy) * s.in_w,
-                   rows + slot * slot_floats + c * row_floats);
-        }
-        held[slot] = held_row;
-      }
-      for (int64_t c = 0; c < s.in_c; ++c) {
-        for (int64_t kx = 0; kx < s.kernel_w; ++kx) {
-          const int64_t column = kx * s.dilation_w;
-          *tap++ = slot * slot_floats + c * row_floats + column % s.stride_w * plan.phase + column / s.stride_w;
-        }
-      }
-    }
+    fill_slots(plan, in, image, y, rows, held, slots);
     for (int64_t n = 0; n < s.out_c; n += kBlock) {
       job.panel = plan.packed + n * plan.k;
       job.bias = plan.bias + n;
@@ -192,7 +263,9 @@ void run(const StemPlan& plan, const float* in, const float* residual, float* ou
       job.in_registers = job.channels == (half ? kLanes : kBlock) && is_clamp(e.act) && !residual;
       job.residual = residual ? residual + image * s.res_image + y * s.res_row + n : nullptr;
       job.out = out + image * s.out_image + y * s.out_row + n;
-      stem_row(job, s.out_w, half);
+      if (!plan.by_pixels) stem_row(job, s.out_w, half);
+      else if (s.out_c <= 4) stem_row_by_pixels<4>(job, s.out_w);
+      else stem_row_by_pixels<8>(job, s.out_w);
     }
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exchange of rows and columns of 32 bits, for loops_isa.cpp.
+// Exchange of rows and columns of 32 bits, for loops_isa.cpp and stem_isa.cpp.
 #pragma once
 
 #include <algorithm>

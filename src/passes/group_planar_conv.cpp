@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/group_op.h"
+#include "ops/op.h"
+#include "ops/parts.h"
+#include "passes/groups.h"
+#include "passes/rewrite.h"
+
+namespace tenon::passes::group_planar_conv {
+namespace {
+
+// Few on one side, so that what is copied takes as long as what is multiplied.
+constexpr int64_t few_outputs = 8, most_inputs = 64, few_inputs = 4;
+constexpr int64_t columns_axis = 3;
+
+/// tenon:PlanarConv: a Transpose by `planes` of images whose rows lie side by side, and the convolution of channels
+/// last that alone reads it. Inputs: the images, then those of the convolution behind its first; its attributes stand
+/// behind "conv.".
+std::vector<ir::ValueId> members(ir::Graph& graph, const ir::Node& group, const std::vector<ir::ValueId>& inputs) {
+  std::vector<ir::ValueId> operands = inputs;
+  operands[0] = graph.apply("Transpose", {inputs[0]}, {{"perm", group.integers("planes")}}, group.origins);
+  return {graph.apply("Conv", operands, ops::part_of(group, "Conv", "conv.").attributes, group.origins)};
+}
+
+bool has_few_channels(const Dims& weights) {
+  return weights.rank() == 4 && (weights[1] <= few_inputs || (weights[0] <= few_outputs && weights[1] <= most_inputs));
+}
+
+std::optional<Group> planar_conv_at(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
+  const ir::Node& conv = graph.node(id);
+  if (taken.count(id) || conv.op != "Conv" || conv.text("layout", "") != "NHWC" || conv.has("input_layout") ||
+      conv.integer("group", 1) != 1 || graph.value(conv.outputs[0]).dtype != DType::f32)
+    return std::nullopt;
+  const Tensor* weights = graph.constant(conv.inputs[1]);
+  if (!weights || !has_few_channels(weights->dims())) return std::nullopt;
+  const ir::NodeId maker = graph.value(conv.inputs[0]).producer;
+  if (maker == ir::no_node || taken.count(maker) || graph.only_user(conv.inputs[0]) != id) return std::nullopt;
+  const ir::Node& transpose = graph.node(maker);
+  const std::vector<int64_t> perm = transpose.integers("perm");
+  if (transpose.op != "Transpose" || perm.size() != 4 || perm[2] != columns_axis) return std::nullopt;
+  Group group{{maker, id}, "tenon:PlanarConv", conv.inputs, conv.outputs, {}};
+  group.inputs[0] = transpose.inputs[0];
+  ops::add_part(group.attributes, conv, "conv.");
+  group.attributes["planes"] = perm;
+  return group;
+}
+
+const ops::Registrar op(
+    ops::group_op<members>("tenon:PlanarConv", 2, 4, 1,
+                           {ops::attr::part("conv.", "Conv"), ops::attr::integers("planes").required().internal()},
+                           ops::Trait::product | ops::Trait::convolution | ops::Traits::weights_at({1})));
+const GroupRegistrar registered("tenon:PlanarConv", planar_conv_at, 2);
+
+}  // namespace
+}  // namespace tenon::passes::group_planar_conv
