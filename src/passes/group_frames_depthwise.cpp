@@ -23,9 +23,9 @@ ir::Attributes of_frame(ir::Attributes attributes, bool first, bool last) {
 }
 
 /// tenon:FramesDepthwise: the sum of depthwise convolutions, the k-th of which sees `frames` frames of a volume from
-/// k * step on, `stride` apart. Inputs: the volume, the first one's weights, bias and residual, the others' weights;
-/// the output is the last one's. The attributes of Conv stand behind "conv.", `sizes` are those of an image whose
-/// channels are those of all that an output frame sees.
+/// k * step on, `stride` apart, with `before` frames of zeros before and `behind` behind them. Inputs: the volume, the
+/// first one's weights, bias and residual, the others' weights; the output is the last one's. The attributes of Conv
+/// stand behind "conv.", `sizes` are those of an image whose channels are those of all that an output frame sees.
 std::vector<ir::ValueId> members(ir::Graph& graph, const ir::Node& group, const std::vector<ir::ValueId>& inputs) {
   const int64_t frames = group.integer("frames", 1), count = group.integer("count", 1), step = group.integer("step", 1),
                 stride = group.integer("stride", 1);
@@ -34,12 +34,15 @@ std::vector<ir::ValueId> members(ir::Graph& graph, const ir::Node& group, const 
   for (const int64_t size : group.integers("sizes")) sizes.push_back(size);
   if (sizes.size() == 4) sizes[3] /= count;
   const auto list = [&](const std::vector<int64_t>& values) { return constant(graph, "frames", values); };
+  ir::ValueId volume = inputs[0];
+  if (const int64_t before = group.integer("before", 0), behind = group.integer("behind", 0); before || behind)
+    volume = graph.apply("Pad", {volume, list({0, before, 0, 0, 0, 0, behind, 0, 0, 0})}, {}, group.origins);
   ir::ValueId sum = inputs.size() > residual_at ? inputs[residual_at] : ir::no_value;
   for (int64_t k = 0; k < count; ++k) {
-    const ir::ValueId seen = graph.apply("Slice",
-                                         {inputs[0], list({k * step}), list({k * step + (frames - 1) * stride + 1}),
-                                          list({frames_axis}), list({stride})},
-                                         {}, group.origins);
+    const ir::ValueId seen = graph.apply(
+        "Slice",
+        {volume, list({k * step}), list({k * step + (frames - 1) * stride + 1}), list({frames_axis}), list({stride})},
+        {}, group.origins);
     const size_t weights = k == 0 ? 1 : taps_at + static_cast<size_t>(k) - 1;
     std::vector<ir::ValueId> operands{graph.apply("Reshape", {seen, list(sizes)}, {}, group.origins),
                                       weights < inputs.size() ? inputs[weights] : ir::no_value,
@@ -63,7 +66,7 @@ std::optional<Part> part_at(const ir::Graph& graph, ir::NodeId id, const std::se
     return std::nullopt;
   const Tensor* weights = graph.constant(conv.inputs[1]);
   if (!weights || weights->dtype() != DType::f32 || weights->dims().rank() != 4 || weights->dims()[1] != 1 ||
-      weights->dims()[0] != conv.integer("group", 1))
+      weights->dims()[0] != conv.integer("group", 1) || weights->dims()[0] == 1)
     return std::nullopt;
   const ir::NodeId reshape = graph.value(conv.inputs[0]).producer;
   if (reshape == ir::no_node || taken.count(reshape) || graph.only_user(conv.inputs[0]) != id ||
@@ -122,6 +125,40 @@ std::vector<Part> parts_of(const ir::Graph& graph, ir::NodeId last, const std::s
   return parts;
 }
 
+/// A volume between frames of zeros.
+struct Padded {
+  ir::NodeId concat;
+  ir::ValueId volume;
+  int64_t before, behind;
+};
+
+int64_t frames_of_zeros(const ir::Graph& graph, ir::ValueId value) {
+  const Tensor* zeros = graph.constant(value);
+  if (!zeros || zeros->dtype() != DType::f32 || zeros->dims().rank() != volume_axes) return 0;
+  const auto* first = zeros->data<float>();
+  const bool all = std::all_of(first, first + zeros->elements(), [](float x) { return x == 0; });
+  return all ? zeros->dims()[frames_axis] : 0;
+}
+
+/// What nodes of a group alone read, where it is a volume that frames of zeros were joined to.
+std::optional<Padded> padded_of(const ir::Graph& graph, ir::ValueId value, const std::vector<ir::NodeId>& group,
+                                const std::set<ir::NodeId>& taken) {
+  const ir::NodeId maker = graph.value(value).producer;
+  if (maker == ir::no_node || taken.count(maker) || graph.is_output(value)) return std::nullopt;
+  const ir::Node& concat = graph.node(maker);
+  if (concat.op != "Concat" || concat.integer("axis", 0) != frames_axis) return std::nullopt;
+  for (const ir::NodeId user : graph.value(value).users)
+    if (std::find(group.begin(), group.end(), user) == group.end()) return std::nullopt;
+  Padded padded{maker, ir::no_value, 0, 0};
+  for (const ir::ValueId input : concat.inputs) {
+    const int64_t zeros = frames_of_zeros(graph, input);
+    if (zeros == 0 && padded.volume != ir::no_value) return std::nullopt;
+    if (zeros == 0) padded.volume = input;
+    else (padded.volume == ir::no_value ? padded.before : padded.behind) += zeros;
+  }
+  return padded.volume == ir::no_value ? std::nullopt : std::optional(padded);
+}
+
 std::optional<Group> frames_depthwise_at(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
   const std::vector<Part> parts = parts_of(graph, id, taken);
   if (parts.empty()) return std::nullopt;
@@ -148,7 +185,12 @@ std::optional<Group> frames_depthwise_at(const ir::Graph& graph, ir::NodeId id, 
   group.attributes.erase("conv.residual");
   group.attributes["frames"] = parts[0].seen.frames, group.attributes["count"] = count;
   group.attributes["step"] = parts[1].seen.begin, group.attributes["stride"] = parts[0].seen.stride;
-  group.attributes["apart"] = int64_t{1}, group.attributes["sizes"] = sizes;
+  group.attributes["sizes"] = sizes;
+  if (const auto padded = padded_of(graph, group.inputs[0], group.nodes, taken)) {
+    group.nodes.insert(group.nodes.begin(), padded->concat);
+    group.inputs[0] = padded->volume;
+    group.attributes["before"] = padded->before, group.attributes["behind"] = padded->behind;
+  }
   return group;
 }
 
@@ -158,7 +200,8 @@ const ops::Registrar op(ops::group_op<members>(
      ops::attr::integer("count").between(2, most_frames).required().internal(),
      ops::attr::integer("step").between(1, most_size).required().internal(),
      ops::attr::integer("stride").between(1, most_size).required().internal(),
-     ops::attr::integer("apart").between(1, most_size).required().internal(), ops::attr::integers("sizes").internal()},
+     ops::attr::integer("before").between(0, most_size).internal(),
+     ops::attr::integer("behind").between(0, most_size).internal(), ops::attr::integers("sizes").internal()},
     ops::Trait::product | ops::Trait::convolution | ops::Traits::weights_at({1})));
 const GroupRegistrar registered("tenon:FramesDepthwise", frames_depthwise_at, 2);
 

@@ -124,15 +124,17 @@ TEST(AddNorm, IsFoundWhereRowsOfASumAreNormalised) {
 }
 
 TEST(FramesDepthwise, IsFoundWhereConvolutionsOfFramesAddUp) {
-  const auto ops_of = [](const std::string& second, const std::string& attributes = "", const std::string& more = "") {
+  const auto ops_of = [](const std::string& second, const std::string& attributes = "", const std::string& more = "",
+                         const std::string& volume = "input %x : f32[2,6,7,9,4]\n") {
     const std::string all = "group=4, layout=\"NHWC\", pads=[1, 1, 1, 1]";
     ir::Graph graph = ir::parse(
-        "graph \"g\"\ninput %x : f32[2,6,7,9,4]\nconst %axis : i64[1] = {1}\nconst %zero : i64[1] = {0}\n"
-        "const %one : i64[1] = {1}\nconst %two : i64[1] = {2}\nconst %four : i64[1] = {4}\n"
-        "const %five : i64[1] = {5}\nconst %six : i64[1] = {6}\nconst %sizes : i64[4] = {-1, 7, 9, 4}\n"
-        "const %u : f32[4,1,3,3] = @0\nconst %v : f32[4,1,3,3] = @0\nconst %w : f32[4,1,3,3] = @0\n"
-        "%a : f32[2,4,7,9,4] = Slice(%x, %zero, %four, %axis, %one)\n%d : f32[8,7,9,4] = Reshape(%a, %sizes)\n"
-        "%p : f32[8,7,9,4] = Conv(%d, %u) {" +
+        "graph \"g\"\nconst %zeros : f32[2,1,7,9,4] = @1\n" + volume +
+            "const %axis : i64[1] = {1}\nconst %zero : i64[1] = {0}\n"
+            "const %one : i64[1] = {1}\nconst %two : i64[1] = {2}\nconst %four : i64[1] = {4}\n"
+            "const %five : i64[1] = {5}\nconst %six : i64[1] = {6}\nconst %sizes : i64[4] = {-1, 7, 9, 4}\n"
+            "const %u : f32[4,1,3,3] = @0\nconst %v : f32[4,1,3,3] = @0\nconst %w : f32[4,1,3,3] = @0\n"
+            "%a : f32[2,4,7,9,4] = Slice(%x, %zero, %four, %axis, %one)\n%d : f32[8,7,9,4] = Reshape(%a, %sizes)\n"
+            "%p : f32[8,7,9,4] = Conv(%d, %u) {" +
             all +
             "}\n"
             "%b : f32[2,4,7,9,4] = Slice(%x, " +
@@ -144,7 +146,7 @@ TEST(FramesDepthwise, IsFoundWhereConvolutionsOfFramesAddUp) {
             "%c : f32[2,4,7,9,4] = Slice(%x, %two, %six, %axis, %one)\n%f : f32[8,7,9,4] = Reshape(%c, %sizes)\n"
             "%z : f32[8,7,9,4] = Conv(%f, %w, _, %q) {" +
             all + ", activation=\"relu\", residual=\"before\"}\n" + more + "output %z as \"z\"\n",
-        {random_tensor({4, 1, 3, 3}, 1)});
+        {random_tensor({4, 1, 3, 3}, 1), Tensor::of<float>(DType::f32, {2, 1, 7, 9, 4}, std::vector<float>(504, 0.f))});
     ops::infer(graph);
     graph = passes::with_groups(graph, passes::groups_of(graph, backends::host().groups()));
     std::string ops;
@@ -157,6 +159,34 @@ TEST(FramesDepthwise, IsFoundWhereConvolutionsOfFramesAddUp) {
   EXPECT_EQ(ops_of("%one, %five", ", activation=\"relu\""), "Slice Reshape tenon:FramesDepthwise Conv ");
   EXPECT_EQ(ops_of("%one, %five", "", "output %b as \"b\"\n"), apart);
   EXPECT_EQ(ops_of("%one, %five", "", "output %q as \"q\"\n"), "Slice Reshape tenon:FramesDepthwise Conv ");
+  const std::string of_four = "input %i : f32[2,4,7,9,4]\n", of_five = "input %i : f32[2,5,7,9,4]\n",
+                    join = "%x : f32[2,6,7,9,4] = Concat(";
+  EXPECT_EQ(ops_of("%one, %five", "", "", of_four + join + "%zeros, %i, %zeros) {axis=1}\n"), "tenon:FramesDepthwise ");
+  EXPECT_EQ(ops_of("%one, %five", "", "", of_five + join + "%i, %zeros) {axis=1}\n"), "tenon:FramesDepthwise ");
+  EXPECT_EQ(ops_of("%one, %five", "", "output %x as \"x\"\n", of_four + join + "%zeros, %i, %zeros) {axis=1}\n"),
+            "Concat tenon:FramesDepthwise ");
+  EXPECT_EQ(ops_of("%one, %five", "", "", "input %i : f32[2,3,7,9,4]\n" + join + "%i, %i) {axis=1}\n"),
+            "Concat tenon:FramesDepthwise ");
+}
+
+TEST(PlanarConv, IsFoundWhereRowsOfPlanesLieSideBySide) {
+  const auto ops_of = [](const std::string& perm, const std::string& channels, const std::string& more = "") {
+    ir::Graph graph =
+        ir::parse("graph \"g\"\ninput %x : f32[5,2,9,9]\nconst %w : f32[" + channels +
+                      ",3,3] = @0\n%a : f32[?,9,9,?] = Transpose(%x) {perm=" + perm +
+                      "}\n%y : f32[?,7,7,?] = Conv(%a, %w) {layout=\"NHWC\"}\n" + more + "output %y as \"y\"\n",
+                  {random_tensor({channels[0] - '0', channels[2] - '0', 3, 3}, 1)});
+    ops::infer(graph);
+    graph = passes::with_groups(graph, passes::groups_of(graph, backends::host().groups()));
+    std::string ops;
+    for (const ir::Node& node : graph.nodes) ops += node.op + " ";
+    return ops;
+  };
+  EXPECT_EQ(ops_of("[1, 2, 3, 0]", "8,5"), "tenon:PlanarConv ");
+  EXPECT_EQ(ops_of("[0, 2, 3, 1]", "9,2"), "tenon:PlanarConv ");
+  EXPECT_EQ(ops_of("[1, 2, 3, 0]", "9,5"), "Transpose Conv ") << "many channels";
+  EXPECT_EQ(ops_of("[1, 3, 2, 0]", "8,5"), "Transpose Conv ") << "columns";
+  EXPECT_EQ(ops_of("[1, 2, 3, 0]", "8,5", "output %a as \"a\"\n"), "Transpose Conv ") << "a second reader";
 }
 
 TEST(FramesDepthwise, IsTimedBesideManyMembers) {

@@ -47,7 +47,7 @@ void plan_frames(DepthwiseRowsPlan& plan, int64_t frame_bytes) {
   plan.images = plan.frames = 1;
   plan.frame = plan.image_frames = plan.slice_frames = 0;
   if (s.slices == 1) return;
-  plan.frame = s.batch > 1 ? std::gcd(s.in_image, s.in_slice) : s.in_slice;
+  plan.frame = s.frame ? s.frame : s.batch > 1 ? std::gcd(s.in_image, s.in_slice) : s.in_slice;
   plan.image_frames = s.batch > 1 ? s.in_image / plan.frame : 0, plan.slice_frames = s.in_slice / plan.frame;
   const int64_t window = (s.slices - 1) * plan.slice_frames + 1;
   if (plan.image_frames > 0)

@@ -26,6 +26,13 @@ struct Block {
   int64_t vectors;       // that hold them
 };
 
+// Images that are computed together: the frame that the first begins with among those that there are, and how many
+// these are.
+struct Images {
+  int64_t count, first, frames;
+  TENON_INLINE bool has(int64_t frame) const { return frames == 0 || (first + frame >= 0 && first + frame < frames); }
+};
+
 // A row of output pixels of a block.
 struct RowJob {
   const Block& block;
@@ -189,39 +196,42 @@ __attribute__((noinline)) void finish_row(const RowJob& job, int64_t v) {
 }
 
 // The rows that pixels of row y of an image see, and their weights; returns how many.
-int rows_of(const Block& block, int64_t image, int64_t top, SeenRow* rows) {
+int rows_of(const Block& block, const Images& images, int64_t image, int64_t top, SeenRow* rows) {
   const DepthwiseRowsPlan& plan = block.plan;
   const ConvShape& s = plan.shape;
   const float* weights = plan.packed + block.c0 * s.slices * s.kernel_h * s.kernel_w;
   int count = 0;
-  for (int64_t slice = 0; slice < s.slices; ++slice)
+  for (int64_t slice = 0; slice < s.slices; ++slice) {
+    const int64_t frame = image * plan.image_frames + slice * plan.slice_frames;
     for (int64_t ky = 0; ky < s.kernel_h; ++ky, weights += int64_t{s.kernel_w} * kLanes) {
       const int64_t at = top + ky * s.dilation_h;
-      if (at >= 0 && at < s.in_h)
-        rows[count++] = {row_at(block, image * plan.image_frames + slice * plan.slice_frames, at), weights};
+      if (at >= 0 && at < s.in_h && images.has(frame)) rows[count++] = {row_at(block, frame, at), weights};
     }
+  }
   return count;
 }
 
-// Rows [y, stop) of images that are computed together.
-void run_images(const Block& block, const float* in, const float* residual, float* out, int64_t images, int64_t y,
+// Rows [y, stop) of images that are computed together, whose first frame `in` is, be it there or not.
+void run_images(const Block& block, const float* in, const float* residual, float* out, const Images& images, int64_t y,
                 int64_t stop) {
   const DepthwiseRowsPlan& plan = block.plan;
   const ConvShape& s = plan.shape;
   const SumRow sum = form_of(s);
   const bool clamps = block.e.act == expr::Id::Clip || block.e.act == expr::Id::Max;
-  const int64_t frames = (images - 1) * plan.image_frames + (s.slices - 1) * plan.slice_frames + 1;
+  const int64_t frames = (images.count - 1) * plan.image_frames + (s.slices - 1) * plan.slice_frames + 1;
   SeenRow rows[DepthwiseRowsPlan::most_rows];
   int count = 0;
   for (int64_t copied = 0; y < stop; ++y) {
     const int64_t top = y * s.stride_h - s.pad_top, end = larger(0, smaller(s.in_h, top + plan.held));
     for (copied = larger(copied, top); copied < end; ++copied)
-      for (int64_t frame = 0; frame < frames; ++frame)
+      for (int64_t frame = 0; frame < frames; ++frame) {
+        if (!images.has(frame)) continue;
         copy_row(block, in + frame * plan.frame + copied * s.in_row, row_at(block, frame, copied));
+      }
     // Images that follow each other see most of the same rows of a vector of channels.
     for (int64_t v = 0; v < block.vectors; ++v)
-      for (int64_t image = 0; image < images; ++image) {
-        if (v == 0 || images > 1) count = rows_of(block, image, top, rows);
+      for (int64_t image = 0; image < images.count; ++image) {
+        if (v == 0 || images.count > 1) count = rows_of(block, images, image, top, rows);
         const RowJob job = {block,       rows,
                             count,       out + image * s.out_image + y * s.out_row,
                             s.out_pixel, residual ? residual + image * s.res_image + y * s.res_row : nullptr,
@@ -252,9 +262,10 @@ void run(const DepthwiseRowsPlan& plan, const float* in, const float* residual, 
                       smaller(vectors - b * plan.vectors, plan.vectors)};
     for (int64_t at = begin; at < end;) {
       const int64_t image = at / s.out_h * plan.images, y = at % s.out_h, stop = smaller(s.out_h, y + end - at);
-      run_images(block, in + image * s.in_image + c0,
+      const Images images{smaller(plan.images, s.batch - image), image * plan.image_frames - s.frames_before, s.frames};
+      run_images(block, in + image * s.in_image - s.frames_before * s.frame + c0,
                  e.residual == Residual::none ? nullptr : residual + image * s.res_image + c0,
-                 out + image * s.out_image + c0, smaller(plan.images, s.batch - image), y, stop);
+                 out + image * s.out_image + c0, images, y, stop);
       at += stop - y;
     }
   }
