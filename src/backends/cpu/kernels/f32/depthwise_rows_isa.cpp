@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/kernels/f32/depthwise_rows.h"
+
+#include <type_traits>
+
 #include "backends/cpu/kernels/f32/epilogue.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
@@ -41,7 +44,7 @@ struct RowJob {
   float* to;  // of channel c0 of the first pixel
   int64_t pitch;
   const float* residual;  // of channel c0 of the first pixel; null: none
-  bool finished;          // by a clamp; else sums go to scratch first
+  bool finished;          // by the function that sums; else sums go to scratch first
 };
 
 inline float* row_at(const Block& block, int64_t frame, int64_t row) {
@@ -66,9 +69,16 @@ void copy_row(const Block& block, const float* from, float* to) {
   }
 }
 
-// Residual and clamp of the first `used` of kPixels pixels from x, of vector v.
-template <int kPixels>
-TENON_INLINE void clamp_and_store(const RowJob& job, int64_t v, int64_t x, int used, Vec (&sums)[kPixels]) {
+// An activation; Clip stands for every clamp, by channel, too.
+template <class Act>
+TENON_INLINE Vec bounded(Vec sum, Vec low, Vec high, const Epilogue& e) {
+  if constexpr (std::is_same_v<Act, expr::Clip>) return min(high, max(low, sum));
+  else return activate<Act>(sum, e, zero());
+}
+
+// Residual and activation of the first `used` of kPixels pixels from x, of vector v.
+template <class Act, int kPixels>
+TENON_INLINE void finish_and_store(const RowJob& job, int64_t v, int64_t x, int used, Vec (&sums)[kPixels]) {
   const Block& block = job.block;
   const Epilogue& e = block.e;
   const bool bounds = e.act == expr::Id::Max, before = e.residual == Residual::before;
@@ -83,7 +93,7 @@ TENON_INLINE void clamp_and_store(const RowJob& job, int64_t v, int64_t x, int u
     for (int i = 0; i < kPixels; ++i) {
       const Vec r = residual ? load(residual + i * res_pixel) : zero();
       if (residual && before) sums[i] = add(sums[i], r);
-      sums[i] = min(high, max(low, sums[i]));
+      sums[i] = bounded<Act>(sums[i], low, high, e);
       if (residual && !before) sums[i] = add(sums[i], r);
       store(to + i * job.pitch, sums[i]);
     }
@@ -96,14 +106,14 @@ TENON_INLINE void clamp_and_store(const RowJob& job, int64_t v, int64_t x, int u
     const Vec r = residual ? load_n(residual + i * res_pixel, n) : zero();
     Vec sum = load(spilled + i * kLanes);
     if (residual && before) sum = add(sum, r);
-    sum = min(high, max(low, sum));
+    sum = bounded<Act>(sum, low, high, e);
     if (residual && !before) sum = add(sum, r);
     store_n(to + i * job.pitch, sum, n);
   }
 }
 
 // The first `used` of kPixels pixels from x, of vector v; kStride is 0 where the distance of two is known only now.
-template <int kColumns, int kStride, int kPixels>
+template <class Act, int kColumns, int kStride, int kPixels>
 TENON_INLINE void pixels(const RowJob& job, int64_t v, int64_t x, int used) {
   const DepthwiseRowsPlan& plan = job.block.plan;
   const ConvShape& s = plan.shape;
@@ -135,20 +145,20 @@ TENON_INLINE void pixels(const RowJob& job, int64_t v, int64_t x, int used) {
     for (int i = 0; i < kPixels; ++i) store(job.block.scratch + (x + i) * kLanes, sums[i]);
     return;
   }
-  clamp_and_store(job, v, x, used, sums);
+  finish_and_store<Act>(job, v, x, used, sums);
 }
 
 // Pixels that are computed together from x on: as many as are left, else eights and fours.
 constexpr int together(int64_t left, int wide) { return left > 12 ? wide : left > 4 ? 8 : 4; }
 
-template <int kColumns, int kStride, int kWide>
+template <class Act, int kColumns, int kStride, int kWide>
 __attribute__((noinline)) void sum_row(const RowJob& job, int64_t v) {
   const int64_t width = job.block.plan.shape.out_w;
   for (int64_t x = 0; x < width;) {
     const int count = together(width - x, kWide), used = static_cast<int>(smaller(count, width - x));
-    if (count == kWide) pixels<kColumns, kStride, kWide>(job, v, x, used);
-    else if (count == 8) pixels<kColumns, kStride, 8>(job, v, x, used);
-    else pixels<kColumns, kStride, 4>(job, v, x, used);
+    if (count == kWide) pixels<Act, kColumns, kStride, kWide>(job, v, x, used);
+    else if (count == 8) pixels<Act, kColumns, kStride, 8>(job, v, x, used);
+    else pixels<Act, kColumns, kStride, 4>(job, v, x, used);
     x += count;
   }
 }
@@ -157,17 +167,26 @@ using SumRow = void (*)(const RowJob&, int64_t v);
 
 constexpr bool has_wholes(int64_t width) { return kLanes == 16 && width % 14 == 0; }
 
-template <int kColumns, int kStride>
+template <int kColumns, int kStride, class Act = expr::Clip>
 SumRow form_of(int64_t width) {
   if constexpr (kLanes == 16)
-    if (has_wholes(width)) return sum_row<kColumns, kStride, 14>;
-  return sum_row<kColumns, kStride, kWidest>;
+    if (has_wholes(width)) return sum_row<Act, kColumns, kStride, 14>;
+  return sum_row<Act, kColumns, kStride, kWidest>;
 }
 
 int64_t computed(int64_t width) {
   int64_t x = 0;
   while (x < width) x += together(width - x, has_wholes(width) ? 14 : kWidest);
   return x;
+}
+
+// Those that finish sums by more than a clamp; null: none.
+SumRow finishing_form_of(const ConvShape& s, expr::Id act) {
+  if (s.dilation_w != 1 || s.stride_w != 1 || (s.kernel_w != 3 && s.kernel_w != 5)) return nullptr;
+  if (act == expr::Id::Silu)
+    return s.kernel_w == 3 ? form_of<3, 1, expr::Silu>(s.out_w) : form_of<5, 1, expr::Silu>(s.out_w);
+  if (act != expr::Id::HardSwish) return nullptr;
+  return s.kernel_w == 3 ? form_of<3, 1, expr::HardSwish>(s.out_w) : form_of<5, 1, expr::HardSwish>(s.out_w);
 }
 
 SumRow form_of(const ConvShape& s) {
@@ -211,13 +230,20 @@ int rows_of(const Block& block, const Images& images, int64_t image, int64_t top
   return count;
 }
 
+// Fetches part v of `parts` of a row that is copied next.
+TENON_INLINE void fetch_part(const ConvShape& s, const float* row, int64_t v, int64_t parts) {
+  const int64_t floats = s.in_w * s.in_pixel, end = floats * (v + 1) / parts;
+  for (int64_t at = floats * v / parts; at < end; at += 16)
+    _mm_prefetch(reinterpret_cast<const char*>(row + at), _MM_HINT_T1);
+}
+
 // Rows [y, stop) of images that are computed together, whose first frame `in` is, be it there or not.
 void run_images(const Block& block, const float* in, const float* residual, float* out, const Images& images, int64_t y,
                 int64_t stop) {
   const DepthwiseRowsPlan& plan = block.plan;
   const ConvShape& s = plan.shape;
-  const SumRow sum = form_of(s);
-  const bool clamps = block.e.act == expr::Id::Clip || block.e.act == expr::Id::Max;
+  const SumRow finishing = finishing_form_of(s, block.e.act), sum = finishing ? finishing : form_of(s);
+  const bool finished = finishing || block.e.act == expr::Id::Clip || block.e.act == expr::Id::Max;
   const int64_t frames = (images.count - 1) * plan.image_frames + (s.slices - 1) * plan.slice_frames + 1;
   SeenRow rows[DepthwiseRowsPlan::most_rows];
   int count = 0;
@@ -235,9 +261,11 @@ void run_images(const Block& block, const float* in, const float* residual, floa
         const RowJob job = {block,       rows,
                             count,       out + image * s.out_image + y * s.out_row,
                             s.out_pixel, residual ? residual + image * s.res_image + y * s.res_row : nullptr,
-                            clamps};
+                            finished};
+        if (images.count > 1 && copied < s.in_h && y + 1 < stop && images.has(image))
+          fetch_part(s, in + image * plan.frame + copied * s.in_row, v, block.vectors);
         sum(job, v);
-        if (!clamps) finish_row(job, v);
+        if (!finished) finish_row(job, v);
       }
   }
 }
