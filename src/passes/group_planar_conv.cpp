@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "ops/group_op.h"
 #include "ops/op.h"
 #include "ops/parts.h"
@@ -13,16 +15,31 @@ constexpr int64_t few_outputs = 8, most_inputs = 64, few_inputs = 4;
 constexpr int64_t columns_axis = 3;
 
 /// tenon:PlanarConv: a Transpose by `planes` of images whose rows lie side by side, and the convolution of channels
-/// last that alone reads it. Inputs: the images, then those of the convolution behind its first; its attributes stand
-/// behind "conv.".
+/// last that alone reads it. Inputs: the images, or one volume that they are, then those of the convolution behind its
+/// first; its attributes stand behind "conv.", `sizes` are those of the images where a volume is given.
 std::vector<ir::ValueId> members(ir::Graph& graph, const ir::Node& group, const std::vector<ir::ValueId>& inputs) {
   std::vector<ir::ValueId> operands = inputs;
-  operands[0] = graph.apply("Transpose", {inputs[0]}, {{"perm", group.integers("planes")}}, group.origins);
+  if (group.has("sizes"))
+    operands[0] =
+        graph.apply("Reshape", {inputs[0], constant(graph, "sizes", group.integers("sizes"))}, {}, group.origins);
+  operands[0] = graph.apply("Transpose", {operands[0]}, {{"perm", group.integers("planes")}}, group.origins);
   return {graph.apply("Conv", operands, ops::part_of(group, "Conv", "conv.").attributes, group.origins)};
 }
 
 bool has_few_channels(const Dims& weights) {
   return weights.rank() == 4 && (weights[1] <= few_inputs || (weights[0] <= few_outputs && weights[1] <= most_inputs));
+}
+
+/// The Reshape of one volume to its planes that a node alone reads.
+ir::NodeId volume_before(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
+  const ir::ValueId planes = graph.node(id).inputs[0];
+  const ir::NodeId maker = graph.value(planes).producer;
+  if (maker == ir::no_node || taken.count(maker) || graph.only_user(planes) != id || graph.node(maker).op != "Reshape")
+    return ir::no_node;
+  const ir::Shape *from = shape_of(graph, graph.node(maker).inputs[0]), *to = shape_of(graph, planes);
+  const bool fits = from && to && from->size() == 5 && to->size() == 4 && ir::is_constant(*from) &&
+                    (*from)[0].value() == 1 && std::equal(to->begin(), to->end(), from->begin() + 1);
+  return fits ? maker : ir::no_node;
 }
 
 std::optional<Group> planar_conv_at(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
@@ -41,12 +58,20 @@ std::optional<Group> planar_conv_at(const ir::Graph& graph, ir::NodeId id, const
   group.inputs[0] = transpose.inputs[0];
   ops::add_part(group.attributes, conv, "conv.");
   group.attributes["planes"] = perm;
+  if (const ir::NodeId reshape = volume_before(graph, maker, taken); reshape != ir::no_node) {
+    std::vector<int64_t> sizes;
+    for (const ir::Dim& size : *shape_of(graph, transpose.inputs[0])) sizes.push_back(size.value());
+    group.nodes.insert(group.nodes.begin(), reshape);
+    group.inputs[0] = graph.node(reshape).inputs[0];
+    group.attributes["sizes"] = sizes;
+  }
   return group;
 }
 
 const ops::Registrar op(
     ops::group_op<members>("tenon:PlanarConv", 2, 4, 1,
-                           {ops::attr::part("conv.", "Conv"), ops::attr::integers("planes").required().internal()},
+                           {ops::attr::part("conv.", "Conv"), ops::attr::integers("planes").required().internal(),
+                            ops::attr::integers("sizes").internal()},
                            ops::Trait::product | ops::Trait::convolution | ops::Traits::weights_at({1})));
 const GroupRegistrar registered("tenon:PlanarConv", planar_conv_at, 2);
 

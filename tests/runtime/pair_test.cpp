@@ -170,9 +170,14 @@ TEST(FramesDepthwise, IsFoundWhereConvolutionsOfFramesAddUp) {
 }
 
 TEST(PlanarConv, IsFoundWhereRowsOfPlanesLieSideBySide) {
-  const auto ops_of = [](const std::string& perm, const std::string& channels, const std::string& more = "") {
+  const auto ops_of = [](const std::string& perm, const std::string& channels, const std::string& more = "",
+                         const std::string& volume = "") {
+    const std::string x = volume.empty() ? "input %x : f32[5,2,9,9]\n"
+                                         : "input %v : f32[" + volume +
+                                               "]\nconst %sizes : i64[4] = {5, 2, 9, 9}\n"
+                                               "%x : f32[5,2,9,9] = Reshape(%v, %sizes)\n";
     ir::Graph graph =
-        ir::parse("graph \"g\"\ninput %x : f32[5,2,9,9]\nconst %w : f32[" + channels +
+        ir::parse("graph \"g\"\n" + x + "const %w : f32[" + channels +
                       ",3,3] = @0\n%a : f32[?,9,9,?] = Transpose(%x) {perm=" + perm +
                       "}\n%y : f32[?,7,7,?] = Conv(%a, %w) {layout=\"NHWC\"}\n" + more + "output %y as \"y\"\n",
                   {random_tensor({channels[0] - '0', channels[2] - '0', 3, 3}, 1)});
@@ -184,6 +189,9 @@ TEST(PlanarConv, IsFoundWhereRowsOfPlanesLieSideBySide) {
   };
   EXPECT_EQ(ops_of("[1, 2, 3, 0]", "8,5"), "tenon:PlanarConv ");
   EXPECT_EQ(ops_of("[0, 2, 3, 1]", "9,2"), "tenon:PlanarConv ");
+  EXPECT_EQ(ops_of("[1, 2, 3, 0]", "8,5", "", "1,5,2,9,9"), "tenon:PlanarConv ");
+  EXPECT_EQ(ops_of("[1, 2, 3, 0]", "8,5", "", "5,1,2,9,9"), "Reshape tenon:PlanarConv ");
+  EXPECT_EQ(ops_of("[1, 2, 3, 0]", "8,5", "output %x as \"x\"\n", "1,5,2,9,9"), "Reshape tenon:PlanarConv ");
   EXPECT_EQ(ops_of("[1, 2, 3, 0]", "9,5"), "Transpose Conv ") << "many channels";
   EXPECT_EQ(ops_of("[1, 3, 2, 0]", "8,5"), "Transpose Conv ") << "columns";
   EXPECT_EQ(ops_of("[1, 2, 3, 0]", "8,5", "output %a as \"a\"\n"), "Transpose Conv ") << "a second reader";

@@ -134,7 +134,11 @@ namespace {
 
 /// Of images whose planes lie apart, as the copy of channels last that the convolution would read.
 Reason planar_shape_of(const ConvNode& node, const ConvOperands& operands, ConvShape& shape) {
-  const Operand& planes = operands.x;
+  Operand planes = operands.x;
+  if (planes.dims.rank() == 5 && planes.dims[0] == 1) {
+    planes.dims = Dims(std::span<const int64_t>(planes.dims.begin() + 1, planes.dims.end()));
+    planes.strides = Dims(std::span<const int64_t>(planes.strides.begin() + 1, planes.strides.end()));
+  }
   if (planes.dims.rank() != 4 || node.perm.size() != 4) return {Reason::shape, "the input", "two spatial axes"};
   Operand x = planes;
   for (size_t at = 0; at < 4; ++at) {
