@@ -189,10 +189,22 @@ void stem_row_by_pixels(const StemJob& job, int64_t pixels) {
   }
 }
 
+// Columns [first, stop) of all four phases of a row; `from` is that of column 0 of the first phase.
+void fill_four_phases(const float* from, float* to, int64_t phase, int64_t first, int64_t stop) {
+  int64_t i = first;
+  for (; i + 4 <= stop; i += 4) turn_four(to + i, phase, from + 4 * i, 4);
+  for (; i < stop; ++i)
+    for (int64_t p = 0; p < 4; ++p) to[p * phase + i] = from[4 * i + p];
+}
+
 // One input row with its padding, split into phases.
 void fill_row(const StemPlan& plan, const float* row, float* to) {
   const ConvShape& s = plan.shape;
   const int64_t stride = s.stride_w, pad = s.pad_left;
+  // Columns that all four phases have.
+  const int64_t whole = stride == 4 ? (pad + 3) / 4 : 0,
+                whole_stop = stride == 4 ? smaller(plan.phase, (s.in_w + pad) / 4) : 0;
+  if (whole < whole_stop) fill_four_phases(row - pad, to, plan.phase, whole, whole_stop);
   for (int64_t p = 0; p < stride; ++p, to += plan.phase) {
     // to[i] is input column i * stride + p - pad.
     const int64_t first = p >= pad ? 0 : smaller(plan.phase, (pad - p + stride - 1) / stride);
@@ -204,6 +216,9 @@ void fill_row(const StemPlan& plan, const float* row, float* to) {
       for (int64_t i = first; i < stop; ++i) to[i] = from[i];
     } else if (stride == 2) {
       for (int64_t i = first; i < stop; ++i) to[i] = from[2 * i];
+    } else if (whole < whole_stop) {
+      for (int64_t i = first; i < whole; ++i) to[i] = from[4 * i];
+      for (int64_t i = whole_stop; i < stop; ++i) to[i] = from[4 * i];
     } else {
       for (int64_t i = first; i < stop; ++i) to[i] = from[stride * i];
     }
