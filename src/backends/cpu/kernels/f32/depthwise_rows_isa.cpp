@@ -40,7 +40,8 @@ struct Images {
 struct RowJob {
   const Block& block;
   const SeenRow* rows;
-  int count;  // of rows
+  int count;      // of rows
+  int64_t shift;  // floats from a row of the first image to that of this one
   float* to;  // of channel c0 of the first pixel
   int64_t pitch;
   const float* residual;  // of channel c0 of the first pixel; null: none
@@ -118,7 +119,7 @@ TENON_INLINE void pixels(const RowJob& job, int64_t v, int64_t x, int used) {
   const DepthwiseRowsPlan& plan = job.block.plan;
   const ConvShape& s = plan.shape;
   const int64_t stride = kStride ? kStride : s.stride_w, next = int64_t{s.dilation_w} * kLanes;
-  const int64_t offset = (v * plan.columns + x * stride) * kLanes;
+  const int64_t offset = job.shift + (v * plan.columns + x * stride) * kLanes;
   const int64_t w_offset = v * s.slices * s.kernel_h * s.kernel_w * kLanes;
   Vec sums[kPixels];
   TENON_UNROLL
@@ -214,20 +215,34 @@ __attribute__((noinline)) void finish_row(const RowJob& job, int64_t v) {
       });
 }
 
-// The rows that pixels of row y of an image see, and their weights; returns how many.
-int rows_of(const Block& block, const Images& images, int64_t image, int64_t top, SeenRow* rows) {
+// The rows that pixels of row y of the first image see, and their weights, be the frames there or not; returns how many
+// of each slice.
+int rows_of(const Block& block, int64_t top, SeenRow* rows) {
   const DepthwiseRowsPlan& plan = block.plan;
   const ConvShape& s = plan.shape;
   const float* weights = plan.packed + block.c0 * s.slices * s.kernel_h * s.kernel_w;
-  int count = 0;
+  int count = 0, of_slice = 0;
   for (int64_t slice = 0; slice < s.slices; ++slice) {
-    const int64_t frame = image * plan.image_frames + slice * plan.slice_frames;
     for (int64_t ky = 0; ky < s.kernel_h; ++ky, weights += int64_t{s.kernel_w} * kLanes) {
       const int64_t at = top + ky * s.dilation_h;
-      if (at >= 0 && at < s.in_h && images.has(frame)) rows[count++] = {row_at(block, frame, at), weights};
+      if (at >= 0 && at < s.in_h) rows[count++] = {row_at(block, slice * plan.slice_frames, at), weights};
     }
+    if (slice == 0) of_slice = count;
   }
-  return count;
+  return of_slice;
+}
+
+// Which of an image's slices are there.
+struct Slices {
+  int begin, end;
+};
+Slices slices_of(const DepthwiseRowsPlan& plan, const Images& images, int64_t image) {
+  const int slices = static_cast<int>(plan.shape.slices);
+  const auto has = [&](int slice) { return images.has(image * plan.image_frames + slice * plan.slice_frames); };
+  Slices found{0, slices};
+  while (found.begin < slices && !has(found.begin)) ++found.begin;
+  while (found.end > found.begin && !has(found.end - 1)) --found.end;
+  return found;
 }
 
 // Fetches part v of `parts` of a row that is copied next.
@@ -245,8 +260,8 @@ void run_images(const Block& block, const float* in, const float* residual, floa
   const SumRow finishing = finishing_form_of(s, block.e.act), sum = finishing ? finishing : form_of(s);
   const bool finished = finishing || block.e.act == expr::Id::Clip || block.e.act == expr::Id::Max;
   const int64_t frames = (images.count - 1) * plan.image_frames + (s.slices - 1) * plan.slice_frames + 1;
+  const int64_t image_floats = plan.image_frames * plan.held * plan.vectors * plan.columns * kLanes;
   SeenRow rows[DepthwiseRowsPlan::most_rows];
-  int count = 0;
   for (int64_t copied = 0; y < stop; ++y) {
     const int64_t top = y * s.stride_h - s.pad_top, end = larger(0, smaller(s.in_h, top + plan.held));
     for (copied = larger(copied, top); copied < end; ++copied)
@@ -254,13 +269,18 @@ void run_images(const Block& block, const float* in, const float* residual, floa
         if (!images.has(frame)) continue;
         copy_row(block, in + frame * plan.frame + copied * s.in_row, row_at(block, frame, copied));
       }
+    const int of_slice = rows_of(block, top, rows);
     // Images that follow each other see most of the same rows of a vector of channels.
     for (int64_t v = 0; v < block.vectors; ++v)
       for (int64_t image = 0; image < images.count; ++image) {
-        if (v == 0 || images.count > 1) count = rows_of(block, images, image, top, rows);
-        const RowJob job = {block,       rows,
-                            count,       out + image * s.out_image + y * s.out_row,
-                            s.out_pixel, residual ? residual + image * s.res_image + y * s.res_row : nullptr,
+        const Slices slices = slices_of(plan, images, image);
+        const RowJob job = {block,
+                            rows + slices.begin * of_slice,
+                            (slices.end - slices.begin) * of_slice,
+                            image * image_floats,
+                            out + image * s.out_image + y * s.out_row,
+                            s.out_pixel,
+                            residual ? residual + image * s.res_image + y * s.res_row : nullptr,
                             finished};
         if (images.count > 1 && copied < s.in_h && y + 1 < stop && images.has(image))
           fetch_part(s, in + image * plan.frame + copied * s.in_row, v, block.vectors);
