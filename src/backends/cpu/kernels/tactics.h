@@ -6,6 +6,17 @@
 
 namespace tenon::cpu {
 
+/// What make<isa>() gives for the vectors of an instruction set.
+template <class Make>
+ConvTactic by_vectors(Isa isa, const Make& make) {
+  switch (vectors_of(isa)) {
+    case Isa::avx512: return make.template operator()<Isa::avx512>();
+    case Isa::avx2: return make.template operator()<Isa::avx2>();
+    case Isa::fused: return make.template operator()<Isa::fused>();
+    default: return make.template operator()<Isa::portable>();
+  }
+}
+
 /// ConvTactic::form of those that take channels in slices: weights lie in their order.
 inline int64_t form_of_slices(const ConvShape& shape) { return shape.slices - 1; }
 

@@ -145,12 +145,7 @@ ConvTactic tactic() {
 }  // namespace
 
 ConvTactic depthwise_rows_tactic(Isa isa) {
-  switch (vectors_of(isa)) {
-    case Isa::avx512: return tactic<Isa::avx512>();
-    case Isa::avx2: return tactic<Isa::avx2>();
-    case Isa::fused: return tactic<Isa::fused>();
-    default: return tactic<Isa::portable>();
-  }
+  return by_vectors(isa, []<Isa kIsa>() { return tactic<kIsa>(); });
 }
 
 }  // namespace tenon::cpu

@@ -180,12 +180,7 @@ ConvTactic tactic() {
 
 template <Gemv kGemv>
 ConvTactic tactic_for(Isa isa) {
-  switch (vectors_of(isa)) {
-    case Isa::avx512: return tactic<Isa::avx512, kGemv>();
-    case Isa::avx2: return tactic<Isa::avx2, kGemv>();
-    case Isa::fused: return tactic<Isa::fused, kGemv>();
-    default: return tactic<Isa::portable, kGemv>();
-  }
+  return by_vectors(isa, []<Isa kIsa>() { return tactic<kIsa, kGemv>(); });
 }
 
 }  // namespace

@@ -232,12 +232,7 @@ ConvTactic tactic() {
 
 template <int kM, Form kForm>
 ConvTactic tactic_for(Isa isa) {
-  switch (vectors_of(isa)) {
-    case Isa::avx512: return tactic<Isa::avx512, kM, kForm>();
-    case Isa::avx2: return tactic<Isa::avx2, kM, kForm>();
-    case Isa::fused: return tactic<Isa::fused, kM, kForm>();
-    default: return tactic<Isa::portable, kM, kForm>();
-  }
+  return by_vectors(isa, []<Isa kIsa>() { return tactic<kIsa, kM, kForm>(); });
 }
 
 }  // namespace
