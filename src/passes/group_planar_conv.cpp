@@ -10,8 +10,8 @@
 namespace tenon::passes::group_planar_conv {
 namespace {
 
-// Few on one side, so that what is copied takes as long as what is multiplied.
-constexpr int64_t few_outputs = 8, most_inputs = 64, few_inputs = 4;
+// So few that what is copied takes as long as what is multiplied.
+constexpr int64_t most_outputs = 64, most_inputs = 64, few_inputs = 4;
 constexpr int64_t columns_axis = 3;
 
 /// tenon:PlanarConv: a Transpose by `planes` of images whose rows lie side by side, and the convolution of channels
@@ -27,7 +27,7 @@ std::vector<ir::ValueId> members(ir::Graph& graph, const ir::Node& group, const 
 }
 
 bool has_few_channels(const Dims& weights) {
-  return weights.rank() == 4 && (weights[1] <= few_inputs || (weights[0] <= few_outputs && weights[1] <= most_inputs));
+  return weights.rank() == 4 && (weights[1] <= few_inputs || (weights[0] <= most_outputs && weights[1] <= most_inputs));
 }
 
 /// The Reshape of one volume to its planes that a node alone reads.

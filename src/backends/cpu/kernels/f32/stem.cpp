@@ -10,8 +10,7 @@ namespace tenon::cpu {
 
 namespace {
 
-constexpr int64_t kMaxChannels = 4;
-constexpr int64_t kMaxChannelsByPixels = 64;  // of few outputs
+constexpr int64_t kMaxChannels = 64;
 
 bool is_by_pixels(const ConvShape& s) { return s.out_c <= StemPlan::most_by_pixels; }
 
@@ -84,8 +83,7 @@ class StemKernel final : public ConvKernel {
 
 Reason refuses(const ConvShape& s, const Epilogue&) {
   if (!s.in_nchw) return {Reason::layout, "NCHW"};
-  const int64_t most = is_by_pixels(s) ? kMaxChannelsByPixels : kMaxChannels;
-  if (s.in_c > most) return {Reason::too_many, most, "input channels"};
+  if (s.in_c > kMaxChannels) return {Reason::too_many, kMaxChannels, "input channels"};
   return s.groups != 1 ? Reason(Reason::grouped) : Reason();
 }
 

@@ -55,6 +55,11 @@ int64_t depth_of(const ConvShape& s) { return s.groups == 1 ? align_up(s.in_c / 
 enum class Form : uint8_t { points, points_of_five, taps };
 constexpr int window_of(Form form) { return form == Form::points_of_five ? 5 : 3; }
 
+/// Rows, or columns, between two taps have tiles of their own.
+int64_t tiles_along(int64_t out, int64_t dilation, int64_t m) {
+  return dilation * ceil_div(ceil_div(out, dilation), m);
+}
+
 /// How many places of how many images are multiplied together where channels lie in slices; returns the tiles that are
 /// transformed for them.
 int64_t plan_slices(WinogradPlan& plan, int64_t target, int threads) {
@@ -73,8 +78,8 @@ int64_t plan_slices(WinogradPlan& plan, int64_t target, int threads) {
 void plan_blocks(WinogradPlan& plan, const WinogradOps& ops, Form form, int threads) {
   const ConvShape& s = plan.shape;
   const int64_t points = int64_t{plan.tile} * plan.tile;
-  plan.tiles_h = ceil_div(s.out_h, plan.m);
-  plan.tiles_w = ceil_div(s.out_w, plan.m);
+  plan.tiles_h = tiles_along(s.out_h, s.dilation_h, plan.m);
+  plan.tiles_w = tiles_along(s.out_w, s.dilation_w, plan.m);
   plan.tiles = s.batch * plan.tiles_h * plan.tiles_w;
   plan.channels = align_up(s.in_c / s.slices, ops.lanes);
   plan.group_in = s.in_c / s.groups, plan.group_out = s.out_c / s.groups;
@@ -142,7 +147,7 @@ template <Isa kIsa, int kM>
 Reason refuses_taps(const ConvShape& s) {
   if (s.in_c / s.groups % 4 != 0) return {Reason::not_multiple, "input channels", 4};
   if (s.out_c < 2 * ops_of(kIsa).block) return {Reason::too_few, 2 * ops_of(kIsa).block, "output channels"};
-  const int64_t tiles = s.batch * ceil_div(s.out_h, kM) * ceil_div(s.out_w, kM);
+  const int64_t tiles = s.batch * tiles_along(s.out_h, s.dilation_h, kM) * tiles_along(s.out_w, s.dilation_w, kM);
   if (tiles < kLeastTilesOfTaps) return {Reason::too_few, kLeastTilesOfTaps, "tiles"};
   const int64_t bytes = int64_t{(kM + 2) * (kM + 2)} * s.in_c * tiles * 4;
   return bytes > kMostTileBytes ? Reason(Reason::too_many, kMostTileBytes, "bytes of transformed inputs") : Reason();
@@ -154,7 +159,9 @@ Reason refuses(const ConvShape& s, const Epilogue&) {
   constexpr int window = window_of(kForm);
   if (s.kernel_h != window || s.kernel_w != window) return {Reason::window, window == 5 ? "5x5" : "3x3"};
   if (s.stride_h != 1 || s.stride_w != 1) return {Reason::strides, "1"};
-  if (s.dilation_h != 1 || s.dilation_w != 1) return Reason::dilated;
+  // Tiles of what lies between taps would be empty for the most part.
+  if ((s.dilation_h != 1 && s.out_h < kM * s.dilation_h) || (s.dilation_w != 1 && s.out_w < kM * s.dilation_w))
+    return Reason::dilated;
   // Four steps of depth are one, and a group has blocks of its own.
   if (s.groups != 1 && (s.in_c / s.groups % 4 != 0 || s.out_c / s.groups * 2 < ops_of(kIsa).block))
     return {Reason::group, "half a block of channels or more, in fours"};
@@ -164,7 +171,7 @@ Reason refuses(const ConvShape& s, const Epilogue&) {
     if (const Reason reason = refuses_taps<kIsa, kM>(s)) return reason;
   const int64_t tile = tile_of(s, kM);
   if (tile == 4) return {};
-  const int64_t tiles = s.batch * ceil_div(s.out_h, kM) * ceil_div(s.out_w, kM);
+  const int64_t tiles = s.batch * tiles_along(s.out_h, s.dilation_h, kM) * tiles_along(s.out_w, s.dilation_w, kM);
   const int64_t bytes = tile * tile * s.in_c / s.groups * s.out_c * 4;
   return bytes / kMostBytesOfTile > tiles ? Reason(Reason::too_few, bytes / kMostBytesOfTile, "tiles") : Reason();
 }

@@ -114,15 +114,31 @@ TENON_INLINE Tile tile_at(const WinogradPlan& plan, int64_t tile) {
   return {image, tile - image * plan.tiles_h * plan.tiles_w};
 }
 
+// The first output of a tile, whose others lie as far apart as the window's taps: each of as many rows and columns as
+// there are between two taps has tiles of its own, one behind the other.
+struct Origin {
+  int64_t y, x;
+};
+template <class F>
+TENON_INLINE Origin origin_of(const WinogradPlan& plan, Tile tile) {
+  const ConvShape& s = plan.shape;
+  const int64_t row = tile.place / plan.tiles_w, column = tile.place % plan.tiles_w;
+  if (s.dilation_h == 1 && s.dilation_w == 1) return {row * F::m, column * F::m};
+  return {row % s.dilation_h + row / s.dilation_h * F::m * s.dilation_h,
+          column % s.dilation_w + column / s.dilation_w * F::m * s.dilation_w};
+}
+
 template <class F>
 __attribute__((noinline)) void transform_tile(const WinogradPlan& plan, const float* in, Tile tile, float* v) {
   constexpr int t = F::tile;
   const ConvShape& s = plan.shape;
-  const int64_t y0 = tile.place / plan.tiles_w * F::m - s.pad_top, x0 = tile.place % plan.tiles_w * F::m - s.pad_left;
+  const Origin origin = origin_of<F>(plan, tile);
+  const int64_t y0 = origin.y - s.pad_top, x0 = origin.x - s.pad_left, dy = s.dilation_h, dx = s.dilation_w;
   const float* base = in + tile.image * s.in_image + y0 * s.in_row + x0 * s.in_pixel;
-  const int64_t row = s.in_row, pixel = s.in_pixel, channels = s.in_c / s.slices, whole = channels / kLanes * kLanes;
+  const int64_t row = dy * s.in_row, pixel = dx * s.in_pixel, channels = s.in_c / s.slices,
+                whole = channels / kLanes * kLanes;
   const int left = static_cast<int>(channels - whole);
-  const bool inside = y0 >= 0 && x0 >= 0 && y0 + t <= s.in_h && x0 + t <= s.in_w;
+  const bool inside = y0 >= 0 && x0 >= 0 && y0 + (t - 1) * dy < s.in_h && x0 + (t - 1) * dx < s.in_w;
   if (inside) {
     for (int64_t c = 0; c < whole; c += kLanes) {
       const float* p = base + c;
@@ -135,7 +151,8 @@ __attribute__((noinline)) void transform_tile(const WinogradPlan& plan, const fl
   const float* source[t][t];
   for (int y = 0; y < t; ++y) {
     for (int x = 0; x < t; ++x) {
-      const bool valid = y0 + y >= 0 && y0 + y < s.in_h && x0 + x >= 0 && x0 + x < s.in_w;
+      const int64_t at_y = y0 + y * dy, at_x = x0 + x * dx;
+      const bool valid = at_y >= 0 && at_y < s.in_h && at_x >= 0 && at_x < s.in_w;
       source[y][x] = valid ? base + y * row + x * pixel : plan.zeros;
     }
   }
@@ -173,7 +190,8 @@ float direct_sum(const WinogradPlan& plan, const float* image, int64_t y, int64_
   const int64_t taps = int64_t{s.kernel_h} * s.kernel_w, first = channel * plan.group_in * taps;
   image += channel / plan.group_out * plan.group_in;
   for (int64_t p = 0; p < taps; ++p) {
-    const int64_t row = y - s.pad_top + p / s.kernel_w, column = x - s.pad_left + p % s.kernel_w;
+    const int64_t row = y - s.pad_top + p / s.kernel_w * s.dilation_h,
+                  column = x - s.pad_left + p % s.kernel_w * s.dilation_w;
     if (row < 0 || row >= s.in_h || column < 0 || column >= s.in_w) continue;
     const float* from = image + row * s.in_row + column * s.in_pixel;
     const int64_t channels = plan.group_in / s.slices;
@@ -191,8 +209,9 @@ __attribute__((noinline)) void sum_directly(const WinogradPlan& plan, const floa
   alignas(64) float lanes[kLanes] = {};
   for (int y = 0; y < F::m; ++y)
     for (int x = 0; x < F::m; ++x) {
-      if (y0 + y >= s.out_h || x0 + x >= s.out_w) continue;
-      for (int i = 0; i < n; ++i) lanes[i] = direct_sum(plan, image, y0 + y, x0 + x, channel + i, bias[i]);
+      const int64_t at_y = y0 + y * s.dilation_h, at_x = x0 + x * s.dilation_w;
+      if (at_y >= s.out_h || at_x >= s.out_w) continue;
+      for (int i = 0; i < n; ++i) lanes[i] = direct_sum(plan, image, at_y, at_x, channel + i, bias[i]);
       result[y][x] = load(lanes);
     }
 }
@@ -203,9 +222,13 @@ TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, 
                                    Tile tile, const float* in, const float* residual, float* out) {
   constexpr int t = F::tile;
   const ConvShape& s = plan.shape;
-  const int64_t image = tile.image, y0 = tile.place / plan.tiles_w * F::m, x0 = tile.place % plan.tiles_w * F::m;
-  const int rows = static_cast<int>(smaller(F::m, s.out_h - y0)),
-            columns = static_cast<int>(smaller(F::m, s.out_w - x0));
+  const Origin origin = origin_of<F>(plan, tile);
+  const int64_t image = tile.image, y0 = origin.y, x0 = origin.x, dy = s.dilation_h, dx = s.dilation_w;
+  const int rows = static_cast<int>(smaller(F::m, (s.out_h - y0 + dy - 1) / dy)),
+            columns = static_cast<int>(smaller(F::m, (s.out_w - x0 + dx - 1) / dx));
+  if (rows <= 0 || columns <= 0) return;
+  const int64_t out_row = dy * s.out_row, out_pixel = dx * s.out_pixel, res_row = dy * s.res_row,
+                res_pixel = dx * s.res_pixel;
   float* to = out + image * s.out_image + y0 * s.out_row + x0 * s.out_pixel;
   const float* r = residual ? residual + image * s.res_image + y0 * s.res_row + x0 * s.res_pixel : nullptr;
   const int64_t group = block / plan.group_blocks, of_group = (block - group * plan.group_blocks) * kBlock;
@@ -246,7 +269,7 @@ TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, 
       for (int y = 0; y < F::m; ++y) {
         TENON_UNROLL
         for (int x = 0; x < F::m; ++x) {
-          store(to + channel + y * s.out_row + x * s.out_pixel, activate<Act>(result[y][x], e, slopes));
+          store(to + channel + y * out_row + x * out_pixel, activate<Act>(result[y][x], e, slopes));
         }
       }
       continue;
@@ -254,11 +277,11 @@ TENON_INLINE void transform_output(const WinogradPlan& plan, const Epilogue& e, 
     for (int y = 0; y < rows; ++y) {
       for (int x = 0; x < columns; ++x) {
         Vec v = result[y][x], a = zero();
-        if (r) a = load_n(r + channel + y * s.res_row + x * s.res_pixel, n);
+        if (r) a = load_n(r + channel + y * res_row + x * res_pixel, n);
         if (e.residual == Residual::before) v = add(v, a);
         v = activate<Act>(v, e, slopes);
         if (e.residual == Residual::after) v = add(v, a);
-        float* p = to + channel + y * s.out_row + x * s.out_pixel;
+        float* p = to + channel + y * out_row + x * out_pixel;
         if (n == kLanes) {
           store(p, v);
         } else {
