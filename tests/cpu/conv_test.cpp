@@ -112,6 +112,17 @@ TEST(Conv, StemReadsNchw) {
         }
 }
 
+// Of more weights than a first cache holds.
+TEST(Conv, StemOfManyChannels) {
+  for (int in_c : {9, 21})
+    for (int out_c : {32, 40, 72}) {
+      Case c = make_case(2, 15, 33, in_c, out_c, 7, 7, 2, {3, 3, 3, 3}, 1, 1, 0, 4);
+      c.epilogue = {expr::Id::Relu, 0, 0, Residual::none};
+      c.shape.in_nchw = true;
+      EXPECT_GT(check(c), 0);
+    }
+}
+
 // Of few outputs, whose pixels are lanes.
 TEST(Conv, StemOfFewOutputs) {
   for (int in_c : {1, 5, 15})
