@@ -65,17 +65,37 @@ bool split_pool(ir::Graph& graph, ir::NodeId id) {
 }
 
 /// Whether frames lie one behind the other, each with all of its channels, as lowered convolutions leave them.
-bool made_of_frames(const ir::Graph& graph, ir::ValueId value) {
-  constexpr int most_steps = 4;
+bool made_of_frames(const ir::Graph& graph, ir::ValueId value, int most_steps = 4) {
   for (int step = 0; step < most_steps; ++step) {
     const ir::Node* made = graph.producer(value);
     if (!made) return false;
+    if (made->op == "Concat" && made->integer("axis", 0) == 1)
+      return std::all_of(made->inputs.begin(), made->inputs.end(),
+                         [&](ir::ValueId input) { return made_of_frames(graph, input, most_steps - step - 1); });
     if (made->op == "Transpose") return made->integers("perm") == List{0, 2, 1, 3, 4};
     const bool normalises = made->op == "InstanceNormalization" || made->op == "GroupNormalization";
     if (!normalises && (!is_elementwise(*made) || made->inputs.size() != 1)) return false;
     value = made->inputs[0];
   }
   return false;
+}
+
+/// Frames of a chain with the first and the last repeated where windows reach beyond them: they hold those, too.
+void repeat_ends(Chain& chain, int64_t frames, int64_t before, int64_t behind) {
+  if (before == 0 && behind == 0) return;
+  const ir::ValueId all = chain.value;
+  const auto number = [&](int64_t one) { return constant(chain.graph, chain.name + ".frames", List{one}); };
+  std::vector<ir::ValueId> joined;
+  const auto repeat = [&](int64_t frame, int64_t times) {
+    chain.value = all;
+    if (times > 0) chain.apply("Slice", {number(frame), number(frame + 1), number(1)}, {});
+    joined.insert(joined.end(), static_cast<size_t>(times), chain.value);
+  };
+  repeat(0, before);
+  joined.push_back(all);
+  repeat(frames - 1, behind);
+  chain.value = joined[0];
+  chain.apply("Concat", {joined.begin() + 1, joined.end()}, {{"axis", int64_t{1}}});
 }
 
 /// The largest of each frame's windows, then of the frames that a window holds.
@@ -88,9 +108,12 @@ bool pool_frames(ir::Graph& graph, ir::NodeId id) {
     return false;
   const List kernel = node.integers("kernel_shape"), strides = node.integers("strides", {1, 1, 1}),
              dilations = node.integers("dilations", {1, 1, 1}), pads = node.integers("pads", List(6, 0));
-  if (kernel.size() != 3 || strides.size() != 3 || dilations.size() != 3 || pads.size() != 6 || pads[0] != 0 ||
-      pads[3] != 0 || kernel[0] > most_frames ||
-      (kernel[0] - 1) * dilations[0] + ((*y)[1] - 1) * strides[0] + 1 > (*x)[1])
+  if (kernel.size() != 3 || strides.size() != 3 || dilations.size() != 3 || pads.size() != 6 || kernel[0] > most_frames)
+    return false;
+  const int64_t before = pads[0], behind = pads[3], last = ((*y)[1] - 1) * strides[0];
+  const bool ends = before != 0 || behind != 0;
+  if ((kernel[0] - 1) * dilations[0] + last + 1 > (*x)[1] + before + behind || before < 0 || behind < 0 ||
+      (ends && (dilations[0] != 1 || before >= kernel[0] || last - before >= (*x)[1])))
     return false;
   ir::Attributes attributes = node.attributes;
   attributes["kernel_shape"] = List{kernel[1], kernel[2]}, attributes["strides"] = List{strides[1], strides[2]};
@@ -102,6 +125,7 @@ bool pool_frames(ir::Graph& graph, ir::NodeId id) {
   chain.reshape({-1, (*x)[0], (*x)[2], (*x)[3]});
   chain.apply("MaxPool", {}, std::move(attributes));
   chain.reshape({-1, (*x)[1], (*x)[0], (*y)[2], (*y)[3]});
+  repeat_ends(chain, (*x)[1], before, behind);
   const ir::ValueId frames = chain.value;
   const auto number = [&](int64_t one) { return constant(graph, chain.name + ".frames", List{one}); };
   std::vector<ir::ValueId> seen;
