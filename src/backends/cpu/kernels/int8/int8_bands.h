@@ -42,9 +42,14 @@ __attribute__((noinline)) void copy_bands(const Int8Plan& plan, const uint8_t* i
   while (windows != end) {
     const int64_t image = cursor.image, top = cursor.y;
     int64_t bottom = top;
-    for (; windows != end && cursor.image == image; cursor.next()) {
+    while (windows != end && cursor.image == image) {
       bottom = cursor.y;
-      *windows++ = band + (cursor.y - top) * s.stride_h * plan.band_row + cursor.x * step;
+      const int64_t n = smaller(end - windows, s.out_w - cursor.x);
+      const std::byte* const row = band + (bottom - top) * s.stride_h * plan.band_row + cursor.x * step;
+      for (int64_t i = 0; i < n; ++i) windows[i] = row + i * step;
+      windows += n;
+      cursor.x += n - 1;
+      cursor.next();
     }
     const int64_t y0 = top * s.stride_h - s.pad_top;
     const int64_t y1 = bottom * s.stride_h - s.pad_top + int64_t{s.kernel_h - 1} * s.dilation_h + 1;

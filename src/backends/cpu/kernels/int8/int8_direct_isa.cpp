@@ -4,28 +4,13 @@
 #include "backends/cpu/kernels/int8/int8_bands.h"
 #include "backends/cpu/kernels/int8/int8_micro.h"
 #include "backends/cpu/kernels/int8/int8_outputs.h"
+#include "backends/cpu/kernels/int8/int8_panel.h"
 #include "backends/cpu/kernels/int8/int8_pipelined.h"
+#include "backends/cpu/kernels/int8/int8_three_columns.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
 namespace {
-
-// So far ahead weights are fetched beside the first tiles: what memory takes to answer.
-constexpr int64_t kFetchedAhead = 24 << 10;
-
-// A panel of runs of a job's weights.
-struct Panel {
-  Runs runs;
-  const std::byte* weights;
-  int64_t bytes;
-  Panel(const Int8Plan& plan, const Job& job, int64_t run)
-      : runs{plan.runs + run, smaller(plan.run_block, plan.run_count - run), plan.run_units},
-        weights(job.weights + run * plan.run_units * kBlock * 4),
-        bytes(runs.count * plan.run_units * kBlock * 4) {}
-  const std::byte* fetched(int64_t tile) const {
-    return tile < 4 ? weights + kFetchedAhead + bytes * tile / 4 : weights;
-  }
-};
 
 // The sums of all panels but the last over `count` pixels, if there are others; returns where the last begins.
 template <Int8Form kForm, int kVectors, class Rows>
@@ -125,6 +110,14 @@ void run_blocks(const Int8Plan& plan, const Int8Output& output, Rows windows, in
     if constexpr (kForm == Int8Form::dot) {
       if (can_pipeline(plan, output, job, outputs)) {
         run_pipelined(plan, output, job, shifted, count, sums, outputs);
+        continue;
+      }
+    }
+#endif
+#ifdef __AVX512F__
+    if constexpr (kForm == Int8Form::dot && std::is_same_v<Rows, ListedRows>) {
+      if (job.channels <= kLanes && are_columns(plan)) {
+        run_columns(plan, output, job, shifted, count, cursor.x, sums, outputs);
         continue;
       }
     }
