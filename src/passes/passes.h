@@ -101,6 +101,8 @@ bool split_slopes(ir::Graph& graph);
 bool subpixel_deconvolution(ir::Graph& graph);
 /// Transposed convolutions, channels last, of dequantised values and weights as convolutions of each phase of the rows.
 bool deconvolution_rows(ir::Graph& graph);
+/// Signed bytes between QuantizeLinear and DequantizeLinear as unsigned ones, whose zero points are 128 higher.
+bool unsigned_bytes(ir::Graph& graph);
 /// Quantises what products give before it is moved, and stores zeros that stand beside what is read from bytes as
 /// bytes: frames of volumes then stay bytes from one convolution to the next.
 bool quantised_frames(ir::Graph& graph);

@@ -136,6 +136,7 @@ const std::vector<Pass>& for_gpu() {
 const std::vector<Pass>& before_host() {
   static const std::vector<Pass> list = {
       {"lower_weight_only", "joins products with the scales of weights that are integers", lower_weight_only},
+      {"unsigned_bytes", "stores what was quantised to signed bytes as unsigned ones", unsigned_bytes},
       {"deconvolution_rows", "computes quantised transposed convolutions as convolutions of each phase of the rows",
        deconvolution_rows},
       {"quantised_frames", "keeps frames of quantised volumes as bytes between convolutions", quantised_frames},
