@@ -80,6 +80,11 @@ bool has_int8_dot(Isa isa) {
   return isa >= Isa::avx512 ? features().wide & (1u << 11) : features().later & (1u << 4);
 }
 
+bool has_byte_permutes(Isa isa) {
+  if (isa < Isa::avx512 || detect_isa() < isa) return false;
+  return features().wide & (1u << 1);
+}
+
 bool has_bf16_dot(Isa isa) {
   if (isa < Isa::avx512 || detect_isa() < isa) return false;
   return features().later & (1u << 5);

@@ -25,6 +25,9 @@ const char* isa_name(Isa isa);
 // Whether this machine multiplies four bytes at once on vectors of that set: AVX512-VNNI, or AVX-VNNI for avx2.
 bool has_int8_dot(Isa isa);
 
+// Whether this machine permutes single bytes of vectors of that set: AVX512-VBMI.
+bool has_byte_permutes(Isa isa);
+
 // Whether this machine multiplies pairs of bfloat16 on vectors of that set: AVX512-BF16.
 bool has_bf16_dot(Isa isa);
 

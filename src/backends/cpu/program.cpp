@@ -6,6 +6,7 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/loops.h"
 #include "backends/cpu/kernels/f32/rows.h"
+#include "backends/cpu/kernels/int8/byte_table.h"
 #include "backends/cpu/kernels/support.h"
 #include "backends/cpu/rows.h"
 #include "ops/elementwise_program.h"
@@ -197,7 +198,7 @@ class ProgramStep : public backends::Step {
 /// A program from byte to byte: what each of the 256 becomes.
 class TableStep : public backends::Step {
  public:
-  explicit TableStep(const Problem& problem) : rows_(problem, 1) {
+  explicit TableStep(const Problem& problem) : rows_(problem, 1), look_up_(byte_table(isa_for(problem))) {
     const std::vector<Instruction> program = program_of(problem);
     for (size_t byte = 0; byte < table_.size(); ++byte) {
       std::vector<float> registers{static_cast<float>(byte)};
@@ -212,15 +213,23 @@ class TableStep : public backends::Step {
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     const auto* x = reinterpret_cast<const uint8_t*>(inputs[0]);
     auto* const y = reinterpret_cast<uint8_t*>(outputs[0]);
+    if (rows_.has_lines(most_bytes))
+      return rows_.each_beside(
+          worker,
+          [&](const int64_t* at, int64_t lines) {
+            look_up_({y + at[1], rows_.pitch(1), x + at[0], rows_.pitch(0), lines, rows_.row_length()}, table_.data());
+          },
+          most_bytes);
     rows_.each(worker, [&](const int64_t* at, int64_t count) {
-      const uint8_t* const from = x + at[0];
-      uint8_t* const to = y + at[1];
-      for (int64_t i = 0; i < count; ++i) to[i] = table_[from[i]];
+      look_up_({y + at[1], 0, x + at[0], 0, 1, count}, table_.data());
     });
   }
 
  private:
+  static constexpr int64_t most_bytes = 8 << 10;  // of lines that are taken together
+
   Rows rows_;
+  ByteTable look_up_;
   std::array<uint8_t, 256> table_;
 };
 

@@ -27,6 +27,9 @@ class Rows {
   /// How far one element of the row lies from the next: 0 or 1 where rows are contiguous.
   int step(size_t operand) const { return static_cast<int>(strides_[operand][dims_.rank() - 1]); }
 
+  /// How far the first element of a line lies from that of the next.
+  int64_t pitch(size_t operand) const { return strides_[operand][dims_.rank() - 2]; }
+
   /// Whether the innermost axis is short, and the output lies side by side along the two innermost: then lines of these
   /// two are walked as one row.
   bool is_short() const;
