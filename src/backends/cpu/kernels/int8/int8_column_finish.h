@@ -7,7 +7,7 @@
 #include "backends/cpu/kernels/int8/simd_int8.h"
 
 #include "backends/cpu/kernels/f32/epilogue.h"
-#include "backends/cpu/kernels/int8/int8_silu.h"
+#include "backends/cpu/kernels/int8/int8_near.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
@@ -32,7 +32,7 @@ class ColumnFinish {
       Vec widest = zero();
       TENON_UNROLL
       for (int v = 0; v < kVectors; ++v) widest = max(widest, load(inverse_ + v * kLanes));
-      certain_ = sub(set1(0.5f), silu_error(largest(widest)));
+      certain_ = sub(set1(0.5f), near_error(largest(widest)));
     }
   }
 
@@ -49,7 +49,7 @@ class ColumnFinish {
       Vec near[kVectors];
       TENON_UNROLL
       for (int v = 0; v < kVectors; ++v) near[v] = mul(y[v], load(inverse_ + v * kLanes));
-      near_silu(y, near);
+      near_activation<Act>(y, 0, near);
       known = rounds_alike(near, certain_, whole);
     }
     if (!known) {
@@ -66,7 +66,7 @@ class ColumnFinish {
 
  private:
   static constexpr bool kInSteps = std::is_same_v<Act, expr::Identity>;
-  static constexpr bool kNearly = std::is_same_v<Act, expr::Silu> && kHasFused;
+  static constexpr bool kNearly = std::is_same_v<Act, expr::Silu> && kIsNear<Act>;
   IVec out_zero_, low_, high_;
   Epilogue epilogue_;
   const float *multiplier_, *bias_, *inverse_, *slopes_;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backends/cpu/kernels/int8/int8_finish.h"
-#include "backends/cpu/kernels/int8/int8_silu.h"
+#include "backends/cpu/kernels/int8/int8_near.h"
 #include "backends/cpu/kernels/outputs.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
@@ -43,11 +43,11 @@ class ByteRows {
       if (beta < high) high = beta > low ? beta : low;
     }
     if constexpr (kNearly) {
-      // How far near_silu() may be from what the exact steps give: what is that near to halfway is taken again.
+      // How far near_activation() may be from what the exact steps give: what is that near to halfway is taken again.
       Vec error[2];
       TENON_UNROLL
       for (int v = 0; v < 2; ++v) {
-        error[v] = silu_error(inverse_[v]);
+        error[v] = near_error(inverse_[v]);
         if (kResidual == Residual::after)
           error[v] = fused(residual_scale_[v], mul(inverse_[v], set1(1.5e-4f)), error[v]);
       }
@@ -95,7 +95,7 @@ class ByteRows {
  private:
   static constexpr bool kPlain = std::is_same_v<Act, PlainSteps>;
   static constexpr bool kInSteps = kPlain || std::is_same_v<Act, expr::Identity>;
-  static constexpr bool kNearly = std::is_same_v<Act, expr::Silu> && kHasFused;
+  static constexpr bool kNearly = kIsNear<Act>;
 
 #ifdef __AVX512F__
   TENON_INLINE IVec words(const IVec (&sums)[2], const uint8_t* residual) const {
@@ -175,8 +175,9 @@ class ByteRows {
     if constexpr (kResidual != Residual::none) TENON_EACH r[i] = mul(r[i], residual_scale_[i % kEach]);
     if constexpr (kResidual == Residual::before) TENON_EACH x[i] = add(x[i], r[i]);
     if constexpr (kNearly) {
-      TENON_EACH y[i] = mul(x[i], inverse_[i % kEach]);
-      near_silu(x, y);
+      constexpr bool kSigmoid = std::is_same_v<Act, expr::Sigmoid>;
+      TENON_EACH y[i] = kSigmoid ? inverse_[i % kEach] : mul(x[i], inverse_[i % kEach]);
+      near_activation<Act>(x, epilogue_.alpha, y);
       if constexpr (kResidual == Residual::after) TENON_EACH y[i] = fused(r[i], inverse_[i % kEach], y[i]);
       if (rounds_alike(y, certain_, n)) return;
     }
