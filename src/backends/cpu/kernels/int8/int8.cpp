@@ -40,6 +40,29 @@ bool are_neighbours(const ConvShape& s) {
          s.in_row == s.in_w * s.in_pixel && s.in_image == s.in_h * s.in_row;
 }
 
+// The smallest and the largest weight of a channel; 0 is between them.
+std::pair<int, int> ends_of(const Int8Conv& conv, int64_t channel) {
+  const int64_t k = group_in(conv.shape) * conv.shape.kernel_h * conv.shape.kernel_w;
+  const auto [low, high] = std::minmax_element(conv.weights + channel * k, conv.weights + (channel + 1) * k);
+  return k ? std::pair<int, int>(std::min<int>(0, *low), std::max<int>(0, *high)) : std::pair(0, 0);
+}
+
+// What makes bytes of the weights of each channel where it is taken from them, for whole blocks of each group; null
+// where they are bytes.
+std::shared_ptr<const std::vector<int32_t>> shifts_of(const Int8Conv& conv, int64_t block) {
+  const ConvShape& s = conv.shape;
+  const int64_t out = group_out(s), padded = align_up(out, block);
+  auto shifts = std::make_shared<std::vector<int32_t>>(static_cast<size_t>(padded * s.groups));
+  bool any = false;
+  for (int64_t o = 0; o < s.out_c; ++o) {
+    const auto [low, high] = ends_of(conv, o);
+    const int shift = high > INT8_MAX ? high - INT8_MAX : low < INT8_MIN ? low - INT8_MIN : 0;
+    (*shifts)[static_cast<size_t>(o / out * padded + o % out)] = shift;
+    any |= shift != 0;
+  }
+  return any ? shifts : nullptr;
+}
+
 class Int8DirectKernel final : public Int8Kernel {
  public:
   Int8DirectKernel(const Int8Conv& conv, Isa isa, Int8Form form, int threads)
@@ -50,6 +73,8 @@ class Int8DirectKernel final : public Int8Kernel {
     plan_.output = lists_->output();
     plan_.in_zero = conv.in_zero;
     plan_.number_bytes = form == Int8Form::int16 ? 2 : 1;
+    if (form == Int8Form::dot) shifts_ = shifts_of(conv, ops_.block);
+    if (shifts_) plan_.shifts = shifts_->data();
     plan_runs();
     pack(conv);
     plan_split(threads);
@@ -83,12 +108,12 @@ class Int8DirectKernel final : public Int8Kernel {
     const ConvShape& s = plan_.shape;
     const int64_t per_unit = words() ? 2 : 4, pixel = s.in_c / s.slices * plan_.number_bytes;
     const WindowRuns runs = runs_of(s);
-    numbers_ = runs.numbers;
+    numbers_ = plan_.run_numbers = runs.numbers;
     plan_.pixels = are_pixels(s);
     plan_.in_place = plan_.pixels && !words() && are_neighbours(s) && numbers_ % per_unit == 0;
     plan_.pitch = plan_.in_place ? s.in_pixel : pixel;
     plan_.band_row = ((s.out_w - 1) * s.stride_w + int64_t{s.kernel_w - 1} * s.dilation_w + 1) * pixel;
-    const int64_t pieces = cut_runs(s.slices * runs.count, ceil_div(numbers_, per_unit));
+    const int64_t pieces = plan_.run_pieces = cut_runs(s.slices * runs.count, ceil_div(numbers_, per_unit));
     in_slice_.clear();
     for (int64_t run = 0; run < runs.count; ++run) {
       const int64_t y = runs.rows ? run : run / s.kernel_w, x = runs.rows ? 0 : run % s.kernel_w;
@@ -127,7 +152,9 @@ class Int8DirectKernel final : public Int8Kernel {
         const int64_t unit = ((group * padded / block + n) * units() + at / per_unit) * block + channel;
         std::byte* const to = bytes + unit * 4;
         if (words) reinterpret_cast<int16_t*>(to)[at % 2] = w;
-        else reinterpret_cast<int8_t*>(to)[at % 4] = static_cast<int8_t>(w);
+        else
+          reinterpret_cast<int8_t*>(to)[at % 4] =
+              static_cast<int8_t>(w - shift_of(group * padded + n * block + channel));
         if (!words) start[group * padded + n * block + channel] -= conv.in_zero * w;
       });
     };
@@ -138,6 +165,8 @@ class Int8DirectKernel final : public Int8Kernel {
     plan_.packed = packed_->bytes.data();
     plan_.start = packed_->start.data();
   }
+
+  int32_t shift_of(int64_t place) const { return shifts_ ? (*shifts_)[static_cast<size_t>(place)] : 0; }
 
   // Where a weight, counted tap after tap, stands where a slice's are counted before those of the next.
   int64_t slice_by_slice(int64_t k) const {
@@ -180,7 +209,9 @@ class Int8DirectKernel final : public Int8Kernel {
     plan_.sums_bytes = static_cast<size_t>(places * ops_.block * 4);
     plan_.list_bytes = plan_.pixels ? 0 : align_up(static_cast<size_t>(plan_.block_pixels) * sizeof(void*), 64);
     plan_.band_slice = static_cast<int64_t>(copied_bytes());
-    plan_.worker_bytes = set_apart(plan_.sums_bytes + plan_.list_bytes + plan_.shape.slices * copied_bytes());
+    plan_.window_bytes = shifts_ ? align_up(static_cast<size_t>(plan_.block_pixels) * sizeof(int32_t), 64) : 0;
+    plan_.worker_bytes =
+        set_apart(plan_.sums_bytes + plan_.list_bytes + plan_.window_bytes + plan_.shape.slices * copied_bytes());
     runs_.clear();
     for (int64_t slice = 0; slice < plan_.shape.slices; ++slice)
       for (const int64_t run : in_slice_) runs_.push_back(slice * plan_.band_slice + run);
@@ -205,9 +236,19 @@ class Int8DirectKernel final : public Int8Kernel {
   int64_t numbers_;  // of a run before it is cut
   std::vector<int64_t> in_slice_, runs_;  // where the runs of a slice begin, and those of all
   std::shared_ptr<const Int8Packed> packed_;
+  std::shared_ptr<const std::vector<int32_t>> shifts_;
 };
 
 Reason refuses_direct(const Int8Conv& conv) { return conv.shape.in_nchw ? Reason(Reason::layout, "NHWC") : Reason(); }
+
+// Any weights of a channel that a shift makes bytes of.
+Reason refuses_dot(const Int8Conv& conv) {
+  if (const Reason reason = refuses_direct(conv)) return reason;
+  for (int64_t o = 0; o < conv.shape.out_c; ++o)
+    if (const auto [low, high] = ends_of(conv, o); high - low > UINT8_MAX)
+      return {Reason::element_type, "weights", "8 bits"};
+  return {};
+}
 
 // vpmaddubsw adds two products of an unsigned and a signed byte within 16 signed bits: 255 * 128 fits, more does not.
 Reason refuses_int8x2(const Int8Conv& conv) {
@@ -253,7 +294,7 @@ const Int8Ops& int8_ops(Isa isa) {
 std::span<const Int8Tactic> int8_tactics() {
   static constexpr Int8Tactic tactics[] = {
       {"int8x2", refuses_int8x2, make<Int8Form::int8x2>},   {"int8_int16", refuses_direct, make<Int8Form::int16>},
-      {"int8_dot", refuses_bytes, make<Int8Form::dot>},     {"int8_depthwise", refuses_depthwise, make_depthwise},
+      {"int8_dot", refuses_dot, make<Int8Form::dot>},       {"int8_depthwise", refuses_depthwise, make_depthwise},
       {"int8_winograd", refuses_winograd8, make_winograd8}, {"int8_tiles", refuses_tiles, make_tiles},
       {"int8_columns", refuses_columns, make_columns},      {"int8_quads", refuses_quads, make_quads},
   };

@@ -54,8 +54,10 @@ struct Int8Plan {
   Int8Output output;
   const std::byte* packed;  // [group][block of output channels][run][unit][block] of 32 bits
   const int32_t* start;     // where sums begin, for the zero point of bytes; [group][whole blocks]
+  const int32_t* shifts;    // or null: what packed weights of a channel are less than the true ones; as `start`
   const int64_t* runs;      // bytes from a window's begin to that of each run
   int64_t run_count, run_units;  // and units of 32 bits in each, weights of 0 where numbers do not fill the last
+  int64_t run_pieces, run_numbers;  // pieces that a run of so many numbers was cut into
   int64_t run_block;             // runs multiplied before the next tile is; a panel of their weights stays in L1
   int32_t in_zero;
   bool pixels, in_place;  // windows are pixels; nothing is copied
@@ -65,7 +67,8 @@ struct Int8Plan {
   int64_t number_bytes;   // of a number that is multiplied
   int pixel_splits, channel_splits;
   int64_t block_pixels;                    // outputs whose windows are copied together
-  size_t sums_bytes, list_bytes, worker_bytes;  // parts of a worker's workspace; the rest is for copies
+  // Parts of a worker's workspace; the rest is for copies. `window_bytes` are for the sums of windows that shifts need.
+  size_t sums_bytes, list_bytes, window_bytes, worker_bytes;
 };
 
 // F(2x2, 3x3) in words, with twice the usual weight transform on either side, so that it stays within integers: sums

@@ -12,18 +12,30 @@ namespace tenon::cpu::TENON_ISA_NAMESPACE {
 
 namespace {
 
+// Rows of a tile: of one vector of channels twice as many sums wait for each other where vectors have eight lanes.
+template <Int8Form kForm, int kVectors>
+constexpr int kTileRows = kLanes == 8 && kVectors == 1 && kForm == Int8Form::dot ? 10 : kTilePixels;
+
+// R places from `at` on, in tile `tile`.
+template <Int8Form kForm, int R, int kVectors, class Rows>
+TENON_INLINE void multiply_tile(const Job& job, Rows windows, const Panel& panel, int64_t run, int64_t at, int32_t* to,
+                                int64_t tile) {
+  multiply_units<kForm, R, kVectors>(windows.from(at), panel.runs, panel.weights, begin_sums<R>(job, run, at, to), to,
+                                     panel.fetched(tile));
+}
+
 // The sums of all panels but the last over `count` pixels, if there are others; returns where the last begins.
 template <Int8Form kForm, int kVectors, class Rows>
 int64_t sum_panels(const Int8Plan& plan, const Job& job, Rows windows, int64_t count, int32_t* sums) {
   int64_t run = 0;
   for (; plan.run_count - run > plan.run_block; run += plan.run_block) {
     const Panel panel(plan, job, run);
-    with_tiles(count, [&]<int R>(int64_t done, int64_t tiles) __attribute__((always_inline)) {
-      for (int64_t t = 0; t < tiles; ++t)
-        multiply_units<kForm, R, kVectors>(windows.from(done + t * R), panel.runs, panel.weights,
-                                           run ? nullptr : job.start, sums + (done + t * R) * kBlock,
-                                           panel.fetched(t));
-    });
+    with_tiles<kTileRows<kForm, kVectors>>(
+        count, [&]<int R>(int64_t done, int64_t tiles) __attribute__((always_inline)) {
+          for (int64_t t = 0; t < tiles; ++t)
+            multiply_tile<kForm, R, kVectors>(job, windows, panel, run, done + t * R, sums + (done + t * R) * kBlock,
+                                              t);
+        });
   }
   return run;
 }
@@ -38,23 +50,24 @@ void run_tiles(const Int8Plan& plan, const Int8Output& o, const Job& job, Rows w
   finish.prepare(o, job, ready);
   const int64_t run = sum_panels<kForm, kVectors>(plan, job, windows, count, sums);
   const Panel panel(plan, job, run);
-  with_tiles(count, [&]<int R>(int64_t done, int64_t tiles) __attribute__((always_inline)) {
-    for (int64_t t = 0; t < tiles;) {
-      int32_t* const first = run ? sums + (done + t * R) * kBlock : sums;
-      int64_t places = 0;
-      for (const int64_t end = smaller(tiles, t + kTilesTogether); t < end; ++t, places += R)
-        multiply_units<kForm, R, kVectors>(windows.from(done + t * R), panel.runs, panel.weights,
-                                           run ? nullptr : job.start, first + places * kBlock, panel.fetched(t));
-      finish.run(o, ready, job, first, kBlock, places, outputs);
-    }
-  });
+  constexpr int kRows = kTileRows<kForm, kVectors>, kTiles = kTilesTogether * kTilePixels / kRows;
+  with_tiles<kRows>(
+      count, [&]<int R>(int64_t done, int64_t tiles) __attribute__((always_inline)) {
+        for (int64_t t = 0; t < tiles;) {
+          int32_t* const first = run ? sums + (done + t * R) * kBlock : sums;
+          int64_t places = 0;
+          for (const int64_t end = smaller(tiles, t + kTiles); t < end; ++t, places += R)
+            multiply_tile<kForm, R, kVectors>(job, windows, panel, run, done + t * R, first + places * kBlock, t);
+          finish.run(o, ready, job, first, kBlock, places, outputs);
+        }
+      });
 }
 
 #ifdef __AVX512F__
 // Whether sums can be finished while the next are multiplied: blocks are whole, outputs dense and their steps few.
 bool can_pipeline(const Int8Plan& plan, const Int8Output& o, const Job& job, const Outputs& outputs) {
-  return plan.run_units >= 4 && o.inverse_scale && o.bounded && job.channels == kBlock && outputs.dense() &&
-         o.epilogue.act == expr::Id::Clip && o.epilogue.residual != Residual::after;
+  return plan.run_units >= 4 && !job.shifts && o.inverse_scale && o.bounded && job.channels == kBlock &&
+         outputs.dense() && o.epilogue.act == expr::Id::Clip && o.epilogue.residual != Residual::after;
 }
 
 // The same as run_tiles() where can_pipeline().
@@ -90,11 +103,12 @@ void run_pipelined(const Int8Plan& plan, const Int8Output& o, const Job& job, Ro
 // The outputs [first, first + count) of blocks n0 to n1 of channels.
 template <Int8Form kForm, class Rows>
 void run_blocks(const Int8Plan& plan, const Int8Output& output, Rows windows, int64_t first, int64_t count, int64_t n0,
-                int64_t n1, const uint8_t* residual, void* out, int32_t* sums) {
+                int64_t n1, const uint8_t* residual, void* out, int32_t* sums, int32_t* window_sums) {
   const ConvShape& s = plan.shape;
   const PixelCursor cursor(s, first);
   const int64_t group_in = s.in_c / s.groups, group_out = s.out_c / s.groups;
   const int64_t blocks = (group_out + kBlock - 1) / kBlock, out_size = output.inverse_scale ? 1 : 4;
+  int64_t summed = -1;  // the group that the sums of windows are of
   for (int64_t n = n0; n < n1; ++n) {
     const int64_t group = n / blocks, channel = group * group_out + (n - group * blocks) * kBlock;
     const Rows shifted = windows.shifted(group * group_in * plan.number_bytes);
@@ -103,6 +117,8 @@ void run_blocks(const Int8Plan& plan, const Int8Output& output, Rows windows, in
     job.at = n * kBlock;
     job.weights = plan.packed + n * plan.run_count * plan.run_units * kBlock * 4;
     job.start = plan.start + n * kBlock;
+    job.shifts = plan.shifts ? plan.shifts + n * kBlock : nullptr, job.windows = window_sums;
+    if (plan.shifts && group != summed) sum_windows(plan, shifted, count, window_sums), summed = group;
     job.residual = residual ? residual + channel : nullptr;
     job.out = static_cast<std::byte*>(out) + channel * out_size;
     Outputs outputs(s, s.out_w, cursor.image, cursor.y, cursor.x, residual);
@@ -114,7 +130,7 @@ void run_blocks(const Int8Plan& plan, const Int8Output& output, Rows windows, in
       }
     }
 #endif
-#ifdef __AVX512F__
+#ifdef __AVX2__
     if constexpr (kForm == Int8Form::dot && std::is_same_v<Rows, ListedRows>) {
       if (job.channels <= kLanes && are_columns(plan)) {
         run_columns(plan, output, job, shifted, count, cursor.x, sums, outputs);
@@ -142,7 +158,8 @@ void run(const Int8Plan& plan, const uint8_t* in, const uint8_t* residual, void*
   std::byte* const own = worker.workspace + worker.id * plan.worker_bytes;
   auto* const sums = reinterpret_cast<int32_t*>(own);
   auto* const list = reinterpret_cast<const std::byte**>(own + plan.sums_bytes);
-  std::byte* const copies = own + plan.sums_bytes + plan.list_bytes;
+  auto* const window_sums = reinterpret_cast<int32_t*>(own + plan.sums_bytes + plan.list_bytes);
+  std::byte* const copies = own + plan.sums_bytes + plan.list_bytes + plan.window_bytes;
   Int8Output output = plan.output;
   output.epilogue = normalised(output.epilogue);
   if (output.epilogue.residual == Residual::none) residual = nullptr;
@@ -153,10 +170,11 @@ void run(const Int8Plan& plan, const uint8_t* in, const uint8_t* residual, void*
     if (plan.pixels) {
       const auto* windows = reinterpret_cast<const std::byte*>(in) + first * plan.pitch;
       if (!plan.in_place) copy_pixels<Element>(plan, in, first, count, copies), windows = copies;
-      run_blocks<kForm>(plan, output, PitchedRows{windows, plan.pitch}, first, count, n0, n1, residual, out, sums);
+      run_blocks<kForm>(plan, output, PitchedRows{windows, plan.pitch}, first, count, n0, n1, residual, out, sums,
+                        window_sums);
     } else {
       copy_bands<Element>(plan, in, first, count, copies, list);
-      run_blocks<kForm>(plan, output, ListedRows{list, 0}, first, count, n0, n1, residual, out, sums);
+      run_blocks<kForm>(plan, output, ListedRows{list, 0}, first, count, n0, n1, residual, out, sums, window_sums);
     }
   }
 }

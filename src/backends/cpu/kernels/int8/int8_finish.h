@@ -21,6 +21,8 @@ struct BlockOfChannels {
 struct Job : BlockOfChannels {
   const std::byte* weights;
   const int32_t* start;
+  const int32_t* shifts;   // or null; see Int8Plan
+  const int32_t* windows;  // with shifts: sums of the bytes of each window
   const uint8_t* residual;
   std::byte* out;
 };

@@ -21,40 +21,6 @@ struct Target {
   int64_t residual_step;
 };
 
-// Places in R rows that move along together: of rows a pitch apart one of three is kept, as registers are few.
-template <int R, class Rows>
-class Places {
- public:
-  TENON_INLINE Places(const ListedRows& rows, int64_t at) : at_(at + rows.shift) {
-    TENON_UNROLL
-    for (int i = 0; i < R; ++i) rows_[i] = rows[i];
-  }
-  TENON_INLINE const std::byte* operator[](int i) const { return rows_[i] + at_; }
-  TENON_INLINE void move(int64_t bytes) { at_ += bytes; }
-
- private:
-  const std::byte* rows_[R];
-  int64_t at_;
-};
-template <int R>
-class Places<R, PitchedRows> {
- public:
-  TENON_INLINE Places(const PitchedRows& rows, int64_t at) : pitch_(rows.pitch) {
-    TENON_UNROLL
-    for (int i = 0; i < kThirds; ++i) thirds_[i] = rows[3 * i] + at;
-  }
-  TENON_INLINE const std::byte* operator[](int i) const { return thirds_[i / 3] + i % 3 * pitch_; }
-  TENON_INLINE void move(int64_t bytes) {
-    TENON_UNROLL
-    for (int i = 0; i < kThirds; ++i) thirds_[i] += bytes;
-  }
-
- private:
-  static constexpr int kThirds = (R + 2) / 3;
-  const std::byte* thirds_[kThirds];
-  int64_t pitch_;
-};
-
 // `tiles` tiles of R rows. Their sums begin at `start`, where a row's lie kBlock behind those of the row before, and a
 // tile's `start_step` behind those of the tile before. `fetch` is where weights are fetched from beside the first four
 // tiles, a quarter of so many as are used beside each.

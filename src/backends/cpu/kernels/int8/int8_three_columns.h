@@ -4,14 +4,15 @@
 #pragma once
 
 #include "backends/cpu/kernels/int8/int8_panel.h"
-#include "backends/cpu/kernels/int8/int8_pipelined.h"
+#include "backends/cpu/kernels/int8/int8_outputs.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
 
-#ifdef __AVX512F__
+#ifdef __AVX2__
 
 constexpr int kColumns = 3;
+constexpr int kMostOfRow = kLanes == 8 ? 12 : kTilePixels;  // outputs of a tile: what registers hold
 
 // Whether runs are whole rows of such windows, and each of their columns whole units.
 TENON_INLINE bool are_columns(const Int8Plan& plan) {
@@ -53,7 +54,7 @@ template <class F>
 TENON_INLINE void with_row_tiles(int64_t count, int64_t x, int64_t width, const F& f) {
   for (int64_t at = 0; at < count; x = 0) {
     const int64_t n = smaller(count - at, width - x);
-    with_tiles(
+    with_tiles<kMostOfRow>(
         n, [&]<int R>(int64_t done, int64_t tiles) __attribute__((always_inline)) {
           for (int64_t t = 0; t < tiles; ++t) f.template operator()<R>(at + done + t * R);
         });
@@ -72,8 +73,9 @@ void run_columns(const Int8Plan& plan, const Int8Output& o, const Job& job, Rows
     const Panel panel(plan, job, run);
     with_row_tiles(
         count, x, s.out_w, [&]<int R>(int64_t at) __attribute__((always_inline)) {
-          multiply_columns<R>(windows[at] + windows.shift, pixel, panel.runs, panel.weights, run ? nullptr : job.start,
-                              sums + at * kBlock);
+          int32_t* const to = sums + at * kBlock;
+          multiply_columns<R>(windows[at] + windows.shift, pixel, panel.runs, panel.weights,
+                              begin_sums<R>(job, run, at, to), to);
         });
   }
   const Finish finish = finish_of(o);
@@ -88,8 +90,9 @@ void run_columns(const Int8Plan& plan, const Int8Output& o, const Job& job, Rows
   with_row_tiles(
       count, x, s.out_w, [&]<int R>(int64_t at) __attribute__((always_inline)) {
         if (places + R > kTilesTogether * kTilePixels) finish_places();
-        multiply_columns<R>(windows[at] + windows.shift, pixel, panel.runs, panel.weights, run ? nullptr : job.start,
-                            sums + (run ? at : places) * kBlock);
+        int32_t* const to = sums + (run ? at : places) * kBlock;
+        multiply_columns<R>(windows[at] + windows.shift, pixel, panel.runs, panel.weights,
+                            begin_sums<R>(job, run, at, to), to);
         places += R;
       });
   finish_places();
