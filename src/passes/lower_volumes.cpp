@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "ops/op.h"
@@ -65,7 +66,7 @@ bool split_pool(ir::Graph& graph, ir::NodeId id) {
 }
 
 /// Whether frames lie one behind the other, each with all of its channels, as lowered convolutions leave them.
-bool made_of_frames(const ir::Graph& graph, ir::ValueId value, int most_steps = 4) {
+bool made_of_frames(const ir::Graph& graph, ir::ValueId value, int most_steps = 6) {
   for (int step = 0; step < most_steps; ++step) {
     const ir::Node* made = graph.producer(value);
     if (!made) return false;
@@ -74,7 +75,8 @@ bool made_of_frames(const ir::Graph& graph, ir::ValueId value, int most_steps = 
                          [&](ir::ValueId input) { return made_of_frames(graph, input, most_steps - step - 1); });
     if (made->op == "Transpose") return made->integers("perm") == List{0, 2, 1, 3, 4};
     const bool normalises = made->op == "InstanceNormalization" || made->op == "GroupNormalization";
-    if (!normalises && (!is_elementwise(*made) || made->inputs.size() != 1)) return false;
+    const bool stores = made->op == "QuantizeLinear" || made->op == "DequantizeLinear";
+    if (!normalises && !stores && (!is_elementwise(*made) || made->inputs.size() != 1)) return false;
     value = made->inputs[0];
   }
   return false;
@@ -146,6 +148,57 @@ bool each_is(const List& list, int64_t number) {
   return std::all_of(list.begin(), list.end(), [&](int64_t one) { return one == number; });
 }
 
+/// Elements [C, M, taps] as rows [taps * M, C, 1, 1]: outputs of one place lie side by side, and so do those of
+/// neighbours in a row once they are in their places.
+Tensor rows_of(const Tensor& weights, int64_t inputs, int64_t outputs, int64_t taps) {
+  const size_t size = size_of(weights.dtype());
+  Tensor rows(weights.dtype(), {outputs * taps, inputs, 1, 1});
+  const auto at = [&](int64_t place) { return place * static_cast<int64_t>(size); };
+  for (int64_t c = 0; c < inputs; ++c)
+    for (int64_t output = 0; output < outputs; ++output)
+      for (int64_t tap = 0; tap < taps; ++tap)
+        std::memcpy(rows.data<std::byte>() + at((tap * outputs + output) * inputs + c),
+                    weights.data<std::byte>() + at((c * outputs + output) * taps + tap), size);
+  return rows;
+}
+
+/// A list of one number for each output, or of one for all, as it is for each row.
+Tensor for_rows(const Tensor& list, int64_t outputs, int64_t taps) {
+  if (list.elements() == 1) return list;
+  const size_t size = size_of(list.dtype());
+  Tensor made(list.dtype(), {outputs * taps});
+  for (int64_t tap = 0; tap < taps; ++tap)
+    std::memcpy(made.data<std::byte>() + tap * outputs * static_cast<int64_t>(size), list.data<std::byte>(),
+                static_cast<size_t>(outputs) * size);
+  return made;
+}
+
+/// Weights of a transposed convolution as such rows: numbers, or what a DequantizeLinear with one scale, or one for
+/// each output, makes of bytes.
+std::optional<ir::ValueId> weight_rows(ir::Graph& graph, ir::ValueId id, const Dims& dims, int64_t taps) {
+  const int64_t inputs = dims[0], outputs = dims[1];
+  const std::string name = graph.value(id).name;
+  if (const ir::Node* found = made_by(graph, id, "DequantizeLinear")) {
+    const ir::Node read = *found;
+    const int64_t axis = read.integer("axis", 1);
+    const auto fits = [&](const Tensor* list) {
+      return list && (list->elements() == 1 || ((axis == 1 || axis == -4) && list->elements() == outputs));
+    };
+    const bool has_zeros = read.inputs.size() > 2 && read.inputs[2] != ir::no_value;
+    const Tensor* bytes = graph.constant(read.inputs[0]);
+    if (bytes && size_of(bytes->dtype()) == 1 && !read.integer("block_size", 0) &&
+        fits(graph.constant(read.inputs[1])) && (!has_zeros || fits(graph.constant(read.inputs[2])))) {
+      std::vector<ir::ValueId> parts{graph.add_constant(name, rows_of(*bytes, inputs, outputs, taps))};
+      for (size_t at = 1; at < (has_zeros ? 3 : 2); ++at)
+        parts.push_back(graph.add_constant("", for_rows(*graph.constant(read.inputs[at]), outputs, taps)));
+      return graph.apply("DequantizeLinear", parts, {{"axis", int64_t{0}}}, read.origins, name);
+    }
+  }
+  const std::optional<Tensor> numbers = numbers_of(graph, id);
+  if (!numbers || numbers->dtype() != DType::f32) return std::nullopt;
+  return graph.add_constant(name, rows_of(*numbers, inputs, outputs, taps));
+}
+
 /// Where blocks of the output lie side by side, a transposed convolution is a product for each element of the input,
 /// whose results are put in their places.
 bool lower_transposed(ir::Graph& graph, ir::NodeId id) {
@@ -164,17 +217,11 @@ bool lower_transposed(ir::Graph& graph, ir::NodeId id) {
     return false;
   const int64_t inputs = weights->dims()[0], outputs = weights->dims()[1],
                 taps = std::accumulate(kernel.begin(), kernel.end(), int64_t{1}, std::multiplies<>());
-  // Outputs of one place lie side by side, and so do those of neighbours in a row once they are in their places.
-  std::vector<float> rows(static_cast<size_t>(weights->elements())), biases;
-  for (int64_t c = 0; c < inputs; ++c)
-    for (int64_t output = 0; output < outputs; ++output)
-      for (int64_t tap = 0; tap < taps; ++tap)
-        rows[static_cast<size_t>((tap * outputs + output) * inputs + c)] =
-            weights->data<float>()[(c * outputs + output) * taps + tap];
+  std::vector<float> biases;
   for (int64_t row = 0; bias && row < outputs * taps; ++row) biases.push_back(bias->data<float>()[row % outputs]);
   Chain chain{graph, node, graph.value(node.outputs[0]).name, node.inputs[0]};
   chain.reshape({-1, inputs, (*x)[1] * (*x)[2], (*x)[3]});
-  std::vector<ir::ValueId> operands{constant(graph, chain.name + ".weights", {outputs * taps, inputs, 1, 1}, rows)};
+  std::vector<ir::ValueId> operands{*weight_rows(graph, node.inputs[1], weights->dims(), taps)};
   if (bias) operands.push_back(constant(graph, chain.name + ".bias", {outputs * taps}, biases));
   chain.apply("Conv", operands, {{"kernel_shape", List{1, 1}}});
   chain.reshape({-1, kernel[0], kernel[1], kernel[2], outputs, (*x)[1], (*x)[2], (*x)[3]});

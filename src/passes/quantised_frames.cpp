@@ -40,7 +40,8 @@ bool raise_quantise(ir::Graph& graph, ir::NodeId id) {
   const ir::Node end = graph.node(id);
   if (end.op != "QuantizeLinear" || !is_one_grid(graph, end) || !comes_from_product(graph, end.inputs[0], id))
     return false;
-  const ir::Node move = *graph.producer(end.inputs[0]);
+  const ir::NodeId mover = graph.value(end.inputs[0]).producer;
+  const ir::Node move = graph.node(mover);
   if (!only_moves(move)) return false;
   std::vector<ir::ValueId> inputs = move.inputs;
   const DType byte = graph.value(end.outputs[0]).dtype;
@@ -50,6 +51,7 @@ bool raise_quantise(ir::Graph& graph, ir::NodeId id) {
   const ir::ValueId moved =
       graph.apply(move.op.str().c_str(), inputs, move.attributes, move.origins, graph.value(end.outputs[0]).name);
   replace(graph, id, moved);
+  graph.remove(mover);  // which would be another user of what it moved
   return true;
 }
 
