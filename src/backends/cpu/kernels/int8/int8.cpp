@@ -2,6 +2,7 @@
 #include "backends/cpu/kernels/int8/int8.h"
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "backends/cpu/kernels/int8/int8_support.h"
@@ -15,6 +16,7 @@ namespace {
 constexpr int64_t kMostPanelBytes = 12 << 10;  // of a block's weights, beside the windows in L1
 constexpr int64_t kSmallBlockBytes = 24 << 10, kLargeBlockBytes = 128 << 10, kResidentWeights = 256 << 10;
 constexpr int64_t kMinTiles = 4, kMaxTiles = 170, kMaxTilesOfSums = 24;
+constexpr int64_t kLeastOutside = 50;  // of as many rows of windows one lies outside
 constexpr int64_t kMostPieces = 16;  // that a run is cut into
 
 // How a window's numbers lie: neighbours that are multiplied together are never of two runs.
@@ -77,6 +79,8 @@ class Int8DirectKernel final : public Int8Kernel {
     if (shifts_) plan_.shifts = shifts_->data();
     plan_runs();
     pack(conv);
+    if (!conv.dynamic && !shifts_) row_sums_ = row_sums_of(conv);
+    plan_rows();
     plan_split(threads);
     plan_workspace();
   }
@@ -86,6 +90,7 @@ class Int8DirectKernel final : public Int8Kernel {
     other->plan_.shape = shape;
     other->plan_runs();
     if (other->numbers_ != numbers_ || other->units() != units()) return nullptr;
+    other->plan_rows();
     other->plan_split(threads);
     other->plan_workspace();
     return other;
@@ -166,6 +171,42 @@ class Int8DirectKernel final : public Int8Kernel {
     plan_.start = packed_->start.data();
   }
 
+  // What the weights of each row of the kernel add to where the sums of a channel begin.
+  std::shared_ptr<const std::vector<int32_t>> row_sums_of(const Int8Conv& conv) const {
+    const ConvShape& s = conv.shape;
+    const int64_t padded = align_up(group_out(s), ops_.block), channels = padded * s.groups;
+    auto sums = std::make_shared<std::vector<int32_t>>(static_cast<size_t>(channels * s.kernel_h));
+    if (words()) return sums;
+    each_weight(conv, ops_.block, [&](int64_t group, int64_t n, int64_t k, int channel, int16_t w) {
+      const int64_t row = k / group_in(s) / s.kernel_w;
+      (*sums)[static_cast<size_t>(row * channels + group * padded + n * ops_.block + channel)] -= conv.in_zero * w;
+    });
+    return sums;
+  }
+
+  // Rows of windows outside the image are left out where they are a part of all that is worth it.
+  void plan_rows() {
+    const ConvShape& s = plan_.shape;
+    plan_.row_starts = nullptr, row_starts_.clear(), starts_.clear();
+    if (s.slices != 1 || plan_.pixels || !row_sums_) return;
+    int64_t outside = 0;
+    for (int64_t y = 0; y < s.out_h; ++y) {
+      const RowsOutside rows(s, y);
+      if (rows.above + rows.below >= s.kernel_h) return;
+      outside += rows.above + rows.below;
+    }
+    if (outside * kLeastOutside < s.out_h * s.kernel_h) return;
+    const size_t channels = row_sums_->size() / static_cast<size_t>(s.kernel_h);
+    for (int64_t y = 0; y < s.out_h; ++y) {
+      const RowsOutside rows(s, y);
+      auto [found, is_new] = starts_.try_emplace({rows.above, rows.below}, channels, 0);
+      for (int64_t row = rows.above; is_new && row < s.kernel_h - rows.below; ++row)
+        for (size_t c = 0; c < channels; ++c) found->second[c] += (*row_sums_)[static_cast<size_t>(row) * channels + c];
+      row_starts_.push_back(found->second.data());
+    }
+    plan_.row_starts = row_starts_.data();
+  }
+
   int32_t shift_of(int64_t place) const { return shifts_ ? (*shifts_)[static_cast<size_t>(place)] : 0; }
 
   // Where a weight, counted tap after tap, stands where a slice's are counted before those of the next.
@@ -236,7 +277,9 @@ class Int8DirectKernel final : public Int8Kernel {
   int64_t numbers_;  // of a run before it is cut
   std::vector<int64_t> in_slice_, runs_;  // where the runs of a slice begin, and those of all
   std::shared_ptr<const Int8Packed> packed_;
-  std::shared_ptr<const std::vector<int32_t>> shifts_;
+  std::shared_ptr<const std::vector<int32_t>> shifts_, row_sums_;
+  std::map<std::pair<int64_t, int64_t>, std::vector<int32_t>> starts_;  // by rows outside, above and below
+  std::vector<const int32_t*> row_starts_;
 };
 
 Reason refuses_direct(const Int8Conv& conv) { return conv.shape.in_nchw ? Reason(Reason::layout, "NHWC") : Reason(); }

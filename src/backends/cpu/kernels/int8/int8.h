@@ -54,6 +54,8 @@ struct Int8Plan {
   Int8Output output;
   const std::byte* packed;  // [group][block of output channels][run][unit][block] of 32 bits
   const int32_t* start;     // where sums begin, for the zero point of bytes; [group][whole blocks]
+  // Or null: for each row of outputs where its sums begin, as its windows' rows outside the image are left out.
+  const int32_t* const* row_starts;
   const int32_t* shifts;    // or null: what packed weights of a channel are less than the true ones; as `start`
   const int64_t* runs;      // bytes from a window's begin to that of each run
   int64_t run_count, run_units;  // and units of 32 bits in each, weights of 0 where numbers do not fill the last
@@ -69,6 +71,15 @@ struct Int8Plan {
   int64_t block_pixels;                    // outputs whose windows are copied together
   // Parts of a worker's workspace; the rest is for copies. `window_bytes` are for the sums of windows that shifts need.
   size_t sums_bytes, list_bytes, window_bytes, worker_bytes;
+};
+
+// Rows of the windows of output row y that lie above the image, and below it.
+struct RowsOutside {
+  int64_t above, below;
+  RowsOutside(const ConvShape& s, int64_t y) : above(0), below(0) {
+    for (int64_t at = y * s.stride_h - s.pad_top, row = 0; row < s.kernel_h; ++row, at += s.dilation_h)
+      above += at < 0, below += at >= s.in_h;
+  }
 };
 
 // F(2x2, 3x3) in words, with twice the usual weight transform on either side, so that it stays within integers: sums

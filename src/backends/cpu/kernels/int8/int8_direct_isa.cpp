@@ -100,6 +100,47 @@ void run_pipelined(const Int8Plan& plan, const Int8Output& o, const Job& job, Ro
 }
 #endif
 
+// Calls f(plan of the runs that count, first of them, first place, count, its column) for the parts of `count` places
+// whose windows have the same rows outside the image.
+template <class F>
+TENON_INLINE void each_part_of_rows(const Int8Plan& plan, const PixelCursor& cursor, int64_t count, const F& f) {
+  const ConvShape& s = plan.shape;
+  const int64_t row_runs = plan.run_count / s.kernel_h;
+  int64_t x = cursor.x, y = cursor.y;
+  for (int64_t at = 0; at < count; x = 0) {
+    Int8Plan part = plan;
+    int64_t n = count, run = 0, next = x;
+    if (plan.row_starts) {
+      const RowsOutside outside(s, y);
+      part.start = plan.row_starts[y];
+      part.run_count -= (outside.above + outside.below) * row_runs;
+      run = outside.above * row_runs, part.runs += run;
+      for (n = 0; at + n < count && plan.row_starts[y] == part.start; y = y + 1 < s.out_h ? y + 1 : 0, next = 0)
+        n += smaller(count - at - n, s.out_w - next);
+    }
+    f(part, run, at, n, x);
+    at += n;
+  }
+}
+
+// `count` places of one block of channels; the first is in column x.
+template <Int8Form kForm, class Rows>
+void run_job(const Int8Plan& plan, const Int8Output& output, const Job& job, Rows windows, int64_t count,
+             [[maybe_unused]] int64_t x, int32_t* sums, Outputs& outputs) {
+#ifdef __AVX512F__
+  if constexpr (kForm == Int8Form::dot)
+    if (can_pipeline(plan, output, job, outputs))
+      return run_pipelined(plan, output, job, windows, count, sums, outputs);
+#endif
+#ifdef __AVX2__
+  if constexpr (kForm == Int8Form::dot && std::is_same_v<Rows, ListedRows>)
+    if (job.channels <= kLanes && are_columns(plan))
+      return run_columns(plan, output, job, windows, count, x, sums, outputs);
+#endif
+  if (job.channels > kLanes) run_tiles<kForm, 2>(plan, output, job, windows, count, sums, outputs);
+  else run_tiles<kForm, 1>(plan, output, job, windows, count, sums, outputs);
+}
+
 // The outputs [first, first + count) of blocks n0 to n1 of channels.
 template <Int8Form kForm, class Rows>
 void run_blocks(const Int8Plan& plan, const Int8Output& output, Rows windows, int64_t first, int64_t count, int64_t n0,
@@ -115,31 +156,18 @@ void run_blocks(const Int8Plan& plan, const Int8Output& output, Rows windows, in
     Job job;
     job.channels = static_cast<int>(smaller(kBlock, (group + 1) * group_out - channel));
     job.at = n * kBlock;
-    job.weights = plan.packed + n * plan.run_count * plan.run_units * kBlock * 4;
-    job.start = plan.start + n * kBlock;
+    const std::byte* const weights = plan.packed + n * plan.run_count * plan.run_units * kBlock * 4;
     job.shifts = plan.shifts ? plan.shifts + n * kBlock : nullptr, job.windows = window_sums;
     if (plan.shifts && group != summed) sum_windows(plan, shifted, count, window_sums), summed = group;
     job.residual = residual ? residual + channel : nullptr;
     job.out = static_cast<std::byte*>(out) + channel * out_size;
     Outputs outputs(s, s.out_w, cursor.image, cursor.y, cursor.x, residual);
-#ifdef __AVX512F__
-    if constexpr (kForm == Int8Form::dot) {
-      if (can_pipeline(plan, output, job, outputs)) {
-        run_pipelined(plan, output, job, shifted, count, sums, outputs);
-        continue;
-      }
-    }
-#endif
-#ifdef __AVX2__
-    if constexpr (kForm == Int8Form::dot && std::is_same_v<Rows, ListedRows>) {
-      if (job.channels <= kLanes && are_columns(plan)) {
-        run_columns(plan, output, job, shifted, count, cursor.x, sums, outputs);
-        continue;
-      }
-    }
-#endif
-    if (job.channels > kLanes) run_tiles<kForm, 2>(plan, output, job, shifted, count, sums, outputs);
-    else run_tiles<kForm, 1>(plan, output, job, shifted, count, sums, outputs);
+    each_part_of_rows(plan, cursor, count,
+                      [&](const Int8Plan& part, int64_t run, int64_t at, int64_t places, int64_t x) {
+                        job.weights = weights + run * plan.run_units * kBlock * 4;
+                        job.start = part.start + n * kBlock;
+                        run_job<kForm>(part, output, job, shifted.from(at), places, x, sums, outputs);
+                      });
   }
 }
 
