@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes networks of 30 families as ONNX, with random weights, and samples to calibrate INT8 on: for cpu_time.py.
+"""Writes networks of 45 families as ONNX, with random weights, and samples to calibrate INT8 on: for cpu_time.py.
 
 MODEL.npz has the inputs that are timed, MODEL.data/ eight more samples. Weights are random but for BatchNorm, whose
 statistics are those of the inputs (zoo.py); images are smooth noise. A race of them says nothing of accuracy by labels.
 
-  pip install torch timm onnx numpy
+  pip install torch torchvision timm onnx numpy
   bench/int8_networks.py nets [--only crnn,swin]
   PYTHONPATH=build/release/python bench/cpu_time.py nets/*.onnx --precision int8 --tenon build/release/bin/tenon
 """
@@ -32,6 +32,18 @@ def of_timm(name, size=224, fused=False):
     return make, (3, size, size)
 
 
+class Lraspp(torch.nn.Module):
+    """Segmentation on MobileNetV3, of torchvision."""
+
+    def __init__(self):
+        super().__init__()
+        from torchvision.models import segmentation
+        self.net = segmentation.lraspp_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=21)
+
+    def forward(self, x):
+        return self.net(x)['out']
+
+
 NETWORKS = {
     'regnety_004': of_timm('regnety_004'), 'regnetx_008': of_timm('regnetx_008'),
     'repvgg_a0': of_timm('repvgg_a0', fused=True), 'mobileone_s0': of_timm('mobileone_s0', fused=True),
@@ -48,6 +60,11 @@ NETWORKS = {
     'dbnet': (DbNet, (3, 320, 320)), 'hourglass': (Hourglass, (3, 256, 192)), 'osnet': (OsNet, (3, 256, 128)),
     'crnn': (Crnn, (1, 32, 160)), 'pixel_shuffle': (Shuffled, (3, 96, 96)), 'audio': (Audio, (64, 400)),
     'unet': (lambda: UNet(2, 3, (24, 48, 96, 160)), (3, 160, 160)),
+    'repvit_m0_9': of_timm('repvit_m0_9', fused=True), 'fastvit_t8': of_timm('fastvit_t8', 256, fused=True),
+    'mobilevitv2_050': of_timm('mobilevitv2_050', 256), 'pvt_v2_b0': of_timm('pvt_v2_b0'),
+    'levit_128s': of_timm('levit_128s'), 'selecsls42b': of_timm('selecsls42b'), 'mixer_s32': of_timm('mixer_s32_224'),
+    'resnest14d': of_timm('resnest14d'), 'efficientformerv2_s0': of_timm('efficientformerv2_s0'),
+    'starnet_s1': of_timm('starnet_s1'), 'vgg11_bn': of_timm('vgg11_bn'), 'lraspp': (Lraspp, (3, 320, 320)),
     'unet_3d': (lambda: UNet(3, 1, (16, 32, 64)), (1, 32, 48, 48)), 'video': (Clip3d, (3, 8, 96, 96)),
 }
 
