@@ -12,7 +12,7 @@ namespace {
 #ifdef __AVX2__
 
 constexpr int kColumns = 3;
-constexpr int kMostOfRow = kLanes == 8 ? 12 : kTilePixels;  // outputs of a tile: what registers hold
+constexpr int kMostOfRow = kLanes == 8 ? 12 : 16;  // outputs of a tile: what registers hold
 
 // Whether runs are whole rows of such windows, and each of their columns whole units.
 TENON_INLINE bool are_columns(const Int8Plan& plan) {
