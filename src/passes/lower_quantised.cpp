@@ -190,10 +190,14 @@ std::optional<Weights> weights_of(ir::Graph& graph, ir::ValueId id, int64_t axis
   return Weights{graph.add_constant(graph.value(given).name, numbers), list};
 }
 
-/// The numbers that a quantiser turns into bytes for one reader alone; no_value otherwise.
-ir::ValueId before_quantiser(const ir::Graph& graph, ir::ValueId bytes) {
-  const ir::Node* node = sole(graph, bytes, "QuantizeLinear");
-  return node && graph.value(node->inputs[0]).dtype == DType::f32 ? node->inputs[0] : ir::no_value;
+/// The numbers that a quantiser turns into bytes for one reader alone, by the scale that this takes them by; no_value
+/// otherwise.
+ir::ValueId before_quantiser(const ir::Graph& graph, const Bytes& bytes) {
+  const ir::Node* node = sole(graph, bytes.value, "QuantizeLinear");
+  const DType byte = graph.value(bytes.value).dtype;
+  const bool fits = node && has_one_scale(graph, *node, byte) && graph.value(node->inputs[0]).dtype == DType::f32 &&
+                    same_scale(graph, bytes, {bytes.value, node->inputs[1], node->inputs[2]});
+  return fits ? node->inputs[0] : ir::no_value;
 }
 
 const char* conv_of(DType byte) { return byte == float8 ? "tenon:Float8Conv" : "tenon:Int8Conv"; }
@@ -230,7 +234,7 @@ bool lower_conv(ir::Graph& graph, ir::NodeId id, DType byte) {
   if (!w) return false;
   const bool words = graph.constant(w->value)->dtype() == DType::i16;
   if (image && !words && graph.only_user(node.inputs[0]) == id)
-    if (const ir::ValueId real = before_quantiser(graph, x->value); real != ir::no_value) x->value = real;
+    if (const ir::ValueId real = before_quantiser(graph, *x); real != ir::no_value) x->value = real;
   if (graph.constant(w->value)->dims().rank() != 4) return false;
   std::vector<ir::ValueId> inputs{x->value, w->value, ir::no_value, ir::no_value, x->scale, x->zero, w->scales};
   if (node.inputs.size() > 2) inputs[2] = node.inputs[2];
