@@ -58,7 +58,9 @@ void log_softmax(Evaluation& ctx) {
 /// 1 at the first largest value, 0 elsewhere.
 void hardmax(Evaluation& ctx) {
   each_line(ctx, [](std::vector<double>& values) {
-    const auto best = std::max_element(values.begin(), values.end()) - values.begin();
+    // The first NaN, as ArgMax has it.
+    const auto less = [](double a, double b) { return std::isnan(b) ? !std::isnan(a) : a < b; };
+    const auto best = std::max_element(values.begin(), values.end(), less) - values.begin();
     std::fill(values.begin(), values.end(), 0.0);
     values[static_cast<size_t>(best)] = 1;
   });
