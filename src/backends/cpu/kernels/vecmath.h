@@ -26,17 +26,21 @@ static TENON_INLINE Vec exp(Vec x) {
 static TENON_INLINE Vec abs(Vec x) { return bit_and(x, set1(__builtin_bit_cast(float, 0x7fffffff))); }
 static TENON_INLINE Vec sign_of(Vec x) { return bit_and(x, set1(-0.f)); }
 
-// Odd polynomial below 0.625 (Cephes tanhf), 1 - 2 / (exp(2x) + 1) above.
-static TENON_INLINE Vec tanh(Vec x) {
-  const Vec a = abs(x), z = mul(x, x);
+// The hyperbolic tangent below 0.625: an odd polynomial (Cephes tanhf).
+static TENON_INLINE Vec small_tanh(Vec x) {
+  const Vec z = mul(x, x);
   Vec p = set1(-5.70498872745e-3f);
   p = fma(p, z, set1(2.06390887954e-2f));
   p = fma(p, z, set1(-5.37397155531e-2f));
   p = fma(p, z, set1(1.33314422036e-1f));
   p = fma(p, z, set1(-3.33332819422e-1f));
-  const Vec small = fma(mul(p, z), x, x);
-  const Vec large = sub(set1(1.f), div(set1(2.f), add(exp(add(a, a)), set1(1.f))));
-  return select_less(a, set1(0.625f), small, bit_or(large, sign_of(x)));
+  return fma(mul(p, z), x, x);
+}
+
+// Above 0.625 it is 1 - 2 / (exp(2x) + 1).
+static TENON_INLINE Vec tanh(Vec x) {
+  const Vec a = abs(x), large = sub(set1(1.f), div(set1(2.f), add(exp(add(a, a)), set1(1.f))));
+  return select_less(a, set1(0.625f), small_tanh(x), bit_or(large, sign_of(x)));
 }
 
 // Least-squares fits: x * P(x^2) below 1, 1 - exp(Q(x)) up to 4, where erf rounds to 1.

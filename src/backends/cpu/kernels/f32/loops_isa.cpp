@@ -255,8 +255,7 @@ Moments moments(const float* src, int64_t count) {
     return mul(d, d);
   });
   // The mean was rounded to float: its error is taken out again.
-  const double shift = mean - (float)mean;
-  const double variance = squares / (double)count - shift * shift;
+  const double shift = mean - (float)mean, variance = squares / (double)count - shift * shift;
   return {mean, variance < 0 ? 0 : variance};  // NaN stays
 }
 

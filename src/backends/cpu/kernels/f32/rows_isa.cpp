@@ -46,13 +46,8 @@ void unary_of(float alpha, float beta, float* dst, const float* src, int64_t cou
 // One division for both: tanh below 0.625 as tanh() has it, above (e - 1) / (e + 1), e = exp(2 |x|), both parts scaled
 // so that their product with 1 + exp(-y) is finite where that is.
 TENON_INLINE Vec gate_of(Vec x, Vec y) {
-  const Vec a = abs(x), z = mul(x, x);
-  Vec p = set1(-5.70498872745e-3f);
-  p = fma(p, z, set1(2.06390887954e-2f));
-  p = fma(p, z, set1(-5.37397155531e-2f));
-  p = fma(p, z, set1(1.33314422036e-1f));
-  p = fma(p, z, set1(-3.33332819422e-1f));
-  const Vec small = fma(mul(p, z), x, x), scale = set1(1.f / (1 << 28)), minus = set1(-1.f / (1 << 28));
+  const Vec a = abs(x);
+  const Vec small = small_tanh(x), scale = set1(1.f / (1 << 28)), minus = set1(-1.f / (1 << 28));
   const Vec bound = min(set1(9.1f), a), e = exp(add(bound, bound));  // tanh rounds to 1 there
   const Vec above = bit_or(fma(e, scale, minus), sign_of(x)), edge = set1(0.625f);
   const Vec below = select_less(a, edge, set1(1.f), fma(e, scale, scale));

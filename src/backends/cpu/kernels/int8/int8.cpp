@@ -107,15 +107,15 @@ class Int8DirectKernel final : public Int8Kernel {
 
  private:
   int64_t units() const { return plan_.run_count * plan_.run_units; }
-  bool words() const { return plan_.number_bytes == 2; }
+  bool is_int16() const { return plan_.number_bytes == 2; }
 
   void plan_runs() {
     const ConvShape& s = plan_.shape;
-    const int64_t per_unit = words() ? 2 : 4, pixel = s.in_c / s.slices * plan_.number_bytes;
+    const int64_t per_unit = is_int16() ? 2 : 4, pixel = s.in_c / s.slices * plan_.number_bytes;
     const WindowRuns runs = runs_of(s);
     numbers_ = plan_.run_numbers = runs.numbers;
     plan_.pixels = are_pixels(s);
-    plan_.in_place = plan_.pixels && !words() && are_neighbours(s) && numbers_ % per_unit == 0;
+    plan_.in_place = plan_.pixels && !is_int16() && are_neighbours(s) && numbers_ % per_unit == 0;
     plan_.pitch = plan_.in_place ? s.in_pixel : pixel;
     plan_.band_row = ((s.out_w - 1) * s.stride_w + int64_t{s.kernel_w - 1} * s.dilation_w + 1) * pixel;
     const int64_t pieces = plan_.run_pieces = cut_runs(s.slices * runs.count, ceil_div(numbers_, per_unit));
@@ -148,25 +148,25 @@ class Int8DirectKernel final : public Int8Kernel {
 
   void pack(const Int8Conv& conv) {
     const ConvShape& s = plan_.shape;
-    const bool words = this->words();
-    const int64_t per_unit = words ? 2 : 4, block = ops_.block, padded = align_up(group_out(s), block);
+    const bool int16 = is_int16();
+    const int64_t per_unit = int16 ? 2 : 4, block = ops_.block, padded = align_up(group_out(s), block);
     const int64_t run_slots = ceil_div(numbers_, per_unit) * per_unit;  // of numbers
     const auto fill = [&](std::byte* bytes, int32_t* start) {
       each_weight(conv, block, [&](int64_t group, int64_t n, int64_t given, int channel, int16_t w) {
         const int64_t k = slice_by_slice(given), at = k / numbers_ * run_slots + k % numbers_;
         const int64_t unit = ((group * padded / block + n) * units() + at / per_unit) * block + channel;
         std::byte* const to = bytes + unit * 4;
-        if (words) reinterpret_cast<int16_t*>(to)[at % 2] = w;
+        if (int16) reinterpret_cast<int16_t*>(to)[at % 2] = w;
         else
           reinterpret_cast<int8_t*>(to)[at % 4] =
               static_cast<int8_t>(w - shift_of(group * padded + n * block + channel));
-        if (!words) start[group * padded + n * block + channel] -= conv.in_zero * w;
+        if (!int16) start[group * padded + n * block + channel] -= conv.in_zero * w;
       });
     };
     static const char tactic = 0;
     packed_ =
         packed_int8(conv, &tactic, static_cast<size_t>(s.groups * padded * units() * 4),
-                    static_cast<size_t>(s.groups * padded), {words, numbers_, units(), block, conv.in_zero}, fill);
+                    static_cast<size_t>(s.groups * padded), {int16, numbers_, units(), block, conv.in_zero}, fill);
     plan_.packed = packed_->bytes.data();
     plan_.start = packed_->start.data();
   }
@@ -176,7 +176,7 @@ class Int8DirectKernel final : public Int8Kernel {
     const ConvShape& s = conv.shape;
     const int64_t padded = align_up(group_out(s), ops_.block), channels = padded * s.groups;
     auto sums = std::make_shared<std::vector<int32_t>>(static_cast<size_t>(channels * s.kernel_h));
-    if (words()) return sums;
+    if (is_int16()) return sums;
     each_weight(conv, ops_.block, [&](int64_t group, int64_t n, int64_t k, int channel, int16_t w) {
       const int64_t row = k / group_in(s) / s.kernel_w;
       (*sums)[static_cast<size_t>(row * channels + group * padded + n * ops_.block + channel)] -= conv.in_zero * w;
