@@ -11,6 +11,9 @@ import subprocess
 import sys
 from typing import Any, Dict, List, Optional, Sequence
 
+from ._bench_contenders import engine_contender, onnxruntime_contenders, torch_contenders
+from ._sources import Source, find
+
 MARK = "tenon memory: "
 # What is there before a model is: it does not count.
 PACKAGES = {"pytorch": ("numpy", "torch", "torchvision"), "onnxruntime": ("numpy", "onnxruntime"), "tenon": ("numpy",)}
@@ -45,14 +48,11 @@ def saved(module: Any, folder: str) -> Optional[str]:
 
 
 def _contender(request: Dict[str, Any]) -> Any:
-    from . import _bench
-    from ._sources import Source, find
-
     kind, device, threads = request["kind"], request["device"], request["threads"]
     if kind == "tenon":
-        return _bench._engine(request["engine"])
+        return engine_contender(request["engine"])
     if kind == "onnxruntime":
-        return _bench._onnxruntime(request["onnx"], device, threads)[0]
+        return onnxruntime_contenders(request["onnx"], device, threads)[0]
     if request["module"] is not None:
         import torch
 
@@ -62,7 +62,7 @@ def _contender(request: Dict[str, Any]) -> Any:
     if request["checkpoint"] is not None:
         source.load_weights(request["checkpoint"])
     compiled = request["name"] == "pytorch compiled"
-    return [one for one in _bench._pytorch(source, device, threads, compiled) if one.name == request["name"]][0]
+    return [one for one in torch_contenders(source, device, threads, compiled) if one.name == request["name"]][0]
 
 
 def _most_held() -> int:

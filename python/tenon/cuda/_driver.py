@@ -6,6 +6,9 @@ from __future__ import annotations
 import ctypes
 from typing import Any, Optional, Sequence
 
+# NumPy's names of types by Tenon's, where they differ.
+NAMES = {"bool": "bool", "bfloat16": "uint16", "float8_e4m3fn": "uint8"}
+
 _driver: Any = False
 
 
@@ -119,8 +122,6 @@ class GpuMemory:
     def array(self, at: int, sizes: Sequence[int], dtype: str) -> Any:
         """The elements at an address, copied to the host; what earlier work does there is waited for."""
         import numpy
-
-        from ._memory import NAMES
 
         self._here()
         call("cuCtxSynchronize")

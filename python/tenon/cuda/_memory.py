@@ -10,7 +10,7 @@ import mmap
 import threading
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-NAMES = {"bool": "bool", "bfloat16": "uint16", "float8_e4m3fn": "uint8"}
+from ._driver import NAMES, GpuMemory, driver
 
 
 def host_array(address: int, sizes: Sequence[int], dtype: str) -> Any:
@@ -123,7 +123,5 @@ def memory() -> Any:
     """Of the first GPU where its driver is there, else the host's. Chosen once."""
     global _memory
     if _memory is None:
-        from ._driver import GpuMemory, driver
-
         _memory = GpuMemory() if driver() is not None else HostMemory()
     return _memory
