@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cuda/convolution/conv_wgmma.h"
 #include "backends/cuda/convolution/conv_wgmma_params.h"
 #include "backends/cuda/convolution/hopper.h"
 
@@ -22,6 +23,12 @@ struct Form {
     const int row = bn * result;
     if (nbuf && row % 128 == 0) return 128;
     return row % 64 == 0 ? 64 : row % 32 == 0 ? 32 : 16;
+  }
+  /// The channel whose weights are row `at`, in the order that the kernel's head describes.
+  int64_t channel_of(int64_t at) const {
+    if (swap) return at / 16 * 16 + at % 8 * 2 + at % 16 / 8;
+    const int64_t gc = gb() / result, n = at % gc;
+    return at / gc * gc + n % 8 / 2 * (gc / 4) + n / 8 * 2 + n % 2;
   }
 };
 
@@ -199,8 +206,7 @@ std::vector<Form> forms_of(const Problem& problem, const ConvShape& shape, const
 Reason refuses(const Problem& problem, const Properties& properties) {
   ConvShape shape{};
   if (const Reason reason = any_conv_shape(problem, shape)) return reason;
-  if (const Reason reason = refuses_maps(problem, shape, properties, false, true)) return reason;
-  return forms_of(problem, shape, properties).empty() ? Reason(Reason::no_tile) : Reason();
+  return refuses_shape(problem, shape, properties);
 }
 
 Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Form& form) {
@@ -237,16 +243,27 @@ Tactic tactic_of(const Problem& problem, const ConvShape& shape, const Form& for
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
   ConvShape shape{};
   any_conv_shape(problem, shape);
-  std::vector<Tactic> list;
-  for (const Form& form : forms_of(problem, shape, properties)) list.push_back(tactic_of(problem, shape, form));
-  return list;
+  return tactics_of(problem, shape, properties);
+}
+
+Form form_of(const Tactic& tactic) {
+  Form form{};
+  std::copy(tactic.numbers.begin(), tactic.numbers.end(), &form.mode);
+  return form;
+}
+
+ConvShape shape_of(const Problem& problem) {
+  ConvShape shape{};
+  any_conv_shape(problem, shape);
+  return shape;
 }
 
 class WgmmaStep : public Step {
  public:
-  WgmmaStep(const Problem& problem, Device& device, const Tactic& tactic) : device_(device) {
-    any_conv_shape(problem, shape_);
-    std::copy(tactic.numbers.begin(), tactic.numbers.end(), &form_.mode);
+  WgmmaStep(const Problem& problem, Device& device, const Tactic& tactic)
+      : WgmmaStep(problem, shape_of(problem), device, tactic, false) {}
+  WgmmaStep(const Problem& problem, const ConvShape& shape, Device& device, const Tactic& tactic, bool run_weights)
+      : device_(device), shape_(shape), form_(form_of(tactic)), run_weights_(run_weights) {
     const std::vector<int> meta = device.constants(tactic.sources[0], "meta");
     function_ = device.function(tactic.sources[0], "conv_wgmma", meta[0]);
     halo_h_ = meta[3], halo_w_ = meta[4];
@@ -285,6 +302,7 @@ class WgmmaStep : public Step {
       params.y = map(at.outputs[0], s.y);
       if (residual_) params.residual = map(at.inputs[3], s.residual);
     }
+    if (run_weights_) params.b = weights_map(at.inputs[1]);
     params.to = at.outputs[0];
     if (residual_) params.other = at.inputs[3];
     launch(device_, function_, grid_, at, params);
@@ -292,15 +310,16 @@ class WgmmaStep : public Step {
 
  private:
   int element() const { return static_cast<int>(size_of(shape_.x_type)); }
-  /// Constants padded to whole tiles and in the order that the kernel's head describes.
+  TensorMap weights_map(Address weights) const {
+    const int64_t depth = int64_t{shape_.kernel_h} * shape_.kernel_w * padded_channels(shape_, form_.kb);
+    return tiled_map(weights, shape_.x_type, {depth, round_up(shape_.out_c, form_.bn)}, {1, depth},
+                     {form_.kbb / element(), form_.bn});
+  }
+  /// Constants padded to whole tiles.
   void pack(const Problem& problem) {
     const int64_t gc = form_.gb() / form_.result, per_access = std::min(form_.gb() / 4, 16) / form_.result;
     const int64_t accesses = gc / 4 / per_access;
-    const auto row_of = [&](int64_t at) {
-      const int64_t n = at % gc;
-      return form_.swap ? at / 16 * 16 + at % 8 * 2 + at % 16 / 8
-                        : at / gc * gc + n % 8 / 2 * (gc / 4) + n / 8 * 2 + n % 2;
-    };
+    const auto row_of = [&](int64_t at) { return form_.channel_of(at); };
     const auto number_of = [&](int64_t at) {
       // Reading order: access, four channels, lane of four.
       const int64_t n = at % gc, i = n % 4, q = n / 4 % 4, quad = n / 16 % (per_access / 4);
@@ -308,19 +327,19 @@ class WgmmaStep : public Step {
       return form_.swap ? at : at / gc * gc + (q * accesses + access) * per_access + quad * 4 + i;
     };
     const HopperConstants constants = upload_constants(problem, shape_, form_.kb, round_up(shape_.out_c, form_.bn),
-                                                       form_.bn, row_of, number_of, packed_);
+                                                       form_.bn, row_of, number_of, packed_, !run_weights_);
     params_.numbers = constants.numbers, params_.border_sums = constants.border_sums;
     params_.border_rows = constants.border_rows, params_.border_columns = constants.border_columns;
     params_.classes = constants.classes;
     params_.finish = constants.finish;
-    params_.b = tiled_map(constants.weights, shape_.x_type, {constants.depth, constants.rows}, {1, constants.depth},
-                          {form_.kbb / element(), form_.bn});
+    if (!run_weights_) params_.b = weights_map(constants.weights);
   }
 
   Device& device_;
   Function function_;
-  ConvShape shape_{};
-  Form form_{};
+  ConvShape shape_;
+  Form form_;
+  bool run_weights_;  // are no constants: input 1 has them, packed
   Buffer packed_;
   Params params_{};
   Grid grid_;
@@ -332,4 +351,28 @@ const KernelRegistrar registered({"Conv", "tenon:Int8Conv", "tenon:Float8Conv"},
                                  {"", "wgmma", 1, refuses, tactics, make_step<WgmmaStep>});
 
 }  // namespace
+
+Reason refuses_shape(const Problem& problem, const ConvShape& shape, const Properties& properties) {
+  if (const Reason reason = refuses_maps(problem, shape, properties, false, true)) return reason;
+  return forms_of(problem, shape, properties).empty() ? Reason(Reason::no_tile) : Reason();
+}
+
+std::vector<Tactic> tactics_of(const Problem& problem, const ConvShape& shape, const Properties& properties) {
+  std::vector<Tactic> list;
+  for (const Form& form : forms_of(problem, shape, properties)) list.push_back(tactic_of(problem, shape, form));
+  return list;
+}
+
+WeightRows weight_rows(const ConvShape& shape, const Tactic& tactic) {
+  const Form form = form_of(tactic);
+  WeightRows rows{{}, int64_t{shape.kernel_h} * shape.kernel_w * padded_channels(shape, form.kb)};
+  for (int64_t at = 0; at < round_up(shape.out_c, form.bn); ++at) rows.channels.push_back(form.channel_of(at));
+  return rows;
+}
+
+std::unique_ptr<Step> make_for_run_weights(const Problem& problem, const ConvShape& shape, Device& device,
+                                           const Tactic& tactic) {
+  return std::make_unique<WgmmaStep>(problem, shape, device, tactic, true);
+}
+
 }  // namespace tenon::cuda::conv_wgmma

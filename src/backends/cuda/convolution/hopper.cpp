@@ -159,11 +159,25 @@ struct Bundle {
   }
 };
 
+/// Weights of floats, rounded; where they begin.
+size_t add_weights(Bundle& bundle, const Problem& problem, const ConvShape& shape, int slab, int64_t rows,
+                   const std::function<int64_t(int64_t)>& row_of) {
+  std::vector<float> weights = conv_weights(problem, shape);
+  if (shape.x_type == DType::f32) {
+    std::transform(weights.begin(), weights.end(), weights.begin(), tf32_of);
+    return bundle.add(padded_rows(weights, shape, slab, rows, row_of));
+  }
+  std::vector<uint16_t> narrow(weights.size());
+  std::transform(weights.begin(), weights.end(), narrow.begin(),
+                 [&](float weight) { return bits16_of(weight, shape.x_type); });
+  return bundle.add(padded_rows(narrow, shape, slab, rows, row_of));
+}
+
 }  // namespace
 
 HopperConstants upload_constants(const Problem& problem, const ConvShape& shape, int slab, int64_t rows, int64_t tile,
                                  const std::function<int64_t(int64_t)>& row_of,
-                                 const std::function<int64_t(int64_t)>& number_of, Buffer& buffer) {
+                                 const std::function<int64_t(int64_t)>& number_of, Buffer& buffer, bool weights) {
   HopperConstants result;
   result.rows = rows;
   result.depth = int64_t{shape.kernel_h} * shape.kernel_w * padded_channels(shape, slab);
@@ -190,16 +204,7 @@ HopperConstants upload_constants(const Problem& problem, const ConvShape& shape,
     if (conv.has_borders()) borders_of(conv, weights, rows, borders);
     result.finish = finish_of(conv);
   } else {
-    std::vector<float> weights = conv_weights(problem, shape);
-    if (shape.x_type == DType::f32) {
-      std::transform(weights.begin(), weights.end(), weights.begin(), tf32_of);
-      weights_at = bundle.add(padded_rows(weights, shape, slab, rows, row_of));
-    } else {
-      std::vector<uint16_t> narrow(weights.size());
-      std::transform(weights.begin(), weights.end(), narrow.begin(),
-                     [&](float weight) { return bits16_of(weight, shape.x_type); });
-      weights_at = bundle.add(padded_rows(narrow, shape, slab, rows, row_of));
-    }
+    if (weights) weights_at = add_weights(bundle, problem, shape, slab, rows, row_of);
     add_list(conv_bias(problem, shape));
     const ops::Epilogue epilogue = conv_epilogue(problem);
     result.finish.alpha = epilogue.alpha, result.finish.beta = epilogue.beta;

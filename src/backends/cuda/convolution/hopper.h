@@ -40,10 +40,10 @@ struct HopperConstants {
 /// numbers by channel (the bias; of bytes the scale, what the zero point adds where it is not 0, and scales of the
 /// result and the residual where they are by channel), entry `at` being
 /// channel `number_of(at)`, in tiles of `tile` channels with all lists of a tile together. Sums of borders are in the
-/// order of channels, `rows` a class.
+/// order of channels, `rows` a class. Without `weights` all but them, which then come from elsewhere.
 HopperConstants upload_constants(const Problem& problem, const ConvShape& shape, int slab, int64_t rows, int64_t tile,
                                  const std::function<int64_t(int64_t)>& row_of,
-                                 const std::function<int64_t(int64_t)>& number_of, Buffer& buffer);
+                                 const std::function<int64_t(int64_t)>& number_of, Buffer& buffer, bool weights = true);
 
 /// How many lists of numbers there may be.
 int most_lists(const Problem& problem);
