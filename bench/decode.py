@@ -20,6 +20,7 @@ import argparse
 import concurrent.futures
 import json
 import pathlib
+import re
 import statistics
 import subprocess
 import tempfile
@@ -199,7 +200,8 @@ def device_row(arguments, folder, bits, arrays):
     times = [one["device_latency_ms"]["median"] for one in found]
     ms, floor = statistics.median(times), decoder.bytes / arguments.bandwidth / 1e9
     layers = found[-1]["layers"]
-    products = [layer["us"] for layer in layers if layer["tactic"].startswith("rows ") and " by " in layer["tactic"]]
+    kernels = re.compile("rows .* by |expanded, ")
+    products = [layer["us"] for layer in layers if kernels.match(layer["tactic"])]
     error = difference(arguments, engine, arrays, expected)
     kind = {32: arguments.precision.upper(), 8: "INT8", 4: "INT4"}[bits]
     print(f"| {kind} | {decoder.bytes / 1e6:.0f} | {build:.0f} | {ms:.4f} | {min(times):.4f}-{max(times):.4f} "

@@ -19,6 +19,7 @@
 #include "engine/engine.h"
 #include "onnx/import.h"
 #include "onnx/odd_weights.h"
+#include "onnx/training.h"
 #include "passes/pass.h"
 #include "plan/plan.h"
 #include "plan/sources.h"
@@ -180,7 +181,8 @@ plan::Plan compiled(const Import& import, const BuildOptions& given) {
   options.logger.log(Severity::info, "imported " + counted(listed.size(), "node"));
   plan::SourceTracker tracker(std::move(listed), plan.graph);
   if (options.logger.takes(Severity::warning))
-    if (const std::string odd = onnx::odd_weights(plan.graph); !odd.empty()) options.logger.log(Severity::warning, odd);
+    for (const std::string& odd : {onnx::odd_weights(plan.graph), onnx::training_nodes(plan.graph)})
+      if (!odd.empty()) options.logger.log(Severity::warning, odd);
   bool quantises = is_quantised(plan.goal.precision);
   const bool came_quantised = quant::is_quantised(plan.graph);
   if (quantises && came_quantised) {

@@ -19,6 +19,12 @@ std::string convolving_with(std::vector<float> weights) {
                node("c", "Conv", {"x", "conv.weight"}, {"y"}) + output("y"));
 }
 
+std::string dropping(bool training) {
+  return model(input("x", {2, 4}) + tensor("ratio", f32, {}, raw<float>({0.5f})) +
+               tensor("mode", boolean, {}, std::string(1, training ? '\1' : '\0')) +
+               node("d", "Dropout", {"x", "ratio", "mode"}, {"y"}) + output("y"));
+}
+
 }  // namespace
 
 std::vector<Case> value_cases() {
@@ -35,6 +41,8 @@ std::vector<Case> value_cases() {
                                      node("s", "Sum", {"x", "a", "b", "c", "d"}, {"y"}) + output("y"))),
       building("9.value.denormal", convolving_with({1e-40f})),
       building("9.value.zero_channel", convolving_with({})),
+      building("9.training.dropout", dropping(true)),
+      building("9.training.idle_dropout", dropping(false)),
 
       running("10.size.rank_0", a_relu({})),
       running("10.size.batch_0", a_relu({0, 4})),
