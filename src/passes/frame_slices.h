@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <optional>
+#include <set>
+#include <vector>
 
 #include "ir/graph.h"
 
@@ -14,7 +16,20 @@ struct FrameSlice {
   int64_t begin, stride, frames;
 };
 
-/// What a Slice along the frames takes; nullopt where the node is none of known sizes.
-std::optional<FrameSlice> frame_slice(const ir::Graph& graph, const ir::Node& node);
+/// What a Slice along the frames takes, of a volume whose frames are that axis; nullopt where the node is none of known
+/// sizes.
+std::optional<FrameSlice> frame_slice(const ir::Graph& graph, const ir::Node& node, int64_t axis = frames_axis);
+
+/// A volume between frames of zeros.
+struct PaddedVolume {
+  ir::NodeId concat;
+  ir::ValueId volume;
+  int64_t before, behind;
+};
+
+/// What `readers` alone read, where it is a volume that frames of zeros were joined to along an axis.
+std::optional<PaddedVolume> padded_volume(const ir::Graph& graph, ir::ValueId value,
+                                          const std::vector<ir::NodeId>& readers, const std::set<ir::NodeId>& taken,
+                                          int64_t axis = frames_axis);
 
 }  // namespace tenon::passes

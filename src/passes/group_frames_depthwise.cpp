@@ -125,40 +125,6 @@ std::vector<Part> parts_of(const ir::Graph& graph, ir::NodeId last, const std::s
   return parts;
 }
 
-/// A volume between frames of zeros.
-struct Padded {
-  ir::NodeId concat;
-  ir::ValueId volume;
-  int64_t before, behind;
-};
-
-int64_t frames_of_zeros(const ir::Graph& graph, ir::ValueId value) {
-  const Tensor* zeros = graph.constant(value);
-  if (!zeros || zeros->dtype() != DType::f32 || zeros->dims().rank() != volume_axes) return 0;
-  const auto* first = zeros->data<float>();
-  const bool all = std::all_of(first, first + zeros->elements(), [](float x) { return x == 0; });
-  return all ? zeros->dims()[frames_axis] : 0;
-}
-
-/// What nodes of a group alone read, where it is a volume that frames of zeros were joined to.
-std::optional<Padded> padded_of(const ir::Graph& graph, ir::ValueId value, const std::vector<ir::NodeId>& group,
-                                const std::set<ir::NodeId>& taken) {
-  const ir::NodeId maker = graph.value(value).producer;
-  if (maker == ir::no_node || taken.count(maker) || graph.is_output(value)) return std::nullopt;
-  const ir::Node& concat = graph.node(maker);
-  if (concat.op != "Concat" || concat.integer("axis", 0) != frames_axis) return std::nullopt;
-  for (const ir::NodeId user : graph.value(value).users)
-    if (std::find(group.begin(), group.end(), user) == group.end()) return std::nullopt;
-  Padded padded{maker, ir::no_value, 0, 0};
-  for (const ir::ValueId input : concat.inputs) {
-    const int64_t zeros = frames_of_zeros(graph, input);
-    if (zeros == 0 && padded.volume != ir::no_value) return std::nullopt;
-    if (zeros == 0) padded.volume = input;
-    else (padded.volume == ir::no_value ? padded.before : padded.behind) += zeros;
-  }
-  return padded.volume == ir::no_value ? std::nullopt : std::optional(padded);
-}
-
 std::optional<Group> frames_depthwise_at(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
   const std::vector<Part> parts = parts_of(graph, id, taken);
   if (parts.empty()) return std::nullopt;
@@ -186,7 +152,7 @@ std::optional<Group> frames_depthwise_at(const ir::Graph& graph, ir::NodeId id, 
   group.attributes["frames"] = parts[0].seen.frames, group.attributes["count"] = count;
   group.attributes["step"] = parts[1].seen.begin, group.attributes["stride"] = parts[0].seen.stride;
   group.attributes["sizes"] = sizes;
-  if (const auto padded = padded_of(graph, group.inputs[0], group.nodes, taken)) {
+  if (const auto padded = padded_volume(graph, group.inputs[0], group.nodes, taken)) {
     group.nodes.insert(group.nodes.begin(), padded->concat);
     group.inputs[0] = padded->volume;
     group.attributes["before"] = padded->before, group.attributes["behind"] = padded->behind;

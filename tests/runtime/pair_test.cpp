@@ -197,6 +197,37 @@ TEST(PlanarConv, IsFoundWhereRowsOfPlanesLieSideBySide) {
   EXPECT_EQ(ops_of("[1, 2, 3, 0]", "8,5", "output %a as \"a\"\n"), "Transpose Conv ") << "a second reader";
 }
 
+TEST(PlanarConv, TakesFramesOfAVolume) {
+  const auto ops_of = [](const std::string& second, const std::string& more = "", float zero = 0) {
+    const auto slice = [](const std::string& name, const std::string& begin, const std::string& end) {
+      return "%" + name + " : f32[1,2,4,9,9] = Slice(%p, %" + begin + ", %" + end + ", %two)\n";
+    };
+    std::string text = "graph \"g\"\ninput %v : f32[1,2,5,9,9]\nconst %w : f32[8,6,3,3] = @0\n";
+    text += "const %z : f32[1,2,1,9,9] = @1\nconst %sizes : i64[4] = {6, 4, 9, 9}\n";
+    for (const auto& [name, value] :
+         {std::pair("zero", "0"), {"one", "1"}, {"two", "2"}, {"four", "4"}, {"five", "5"}, {"six", "6"}})
+      text += "const %" + std::string(name) + " : i64[1] = {" + value + "}\n";
+    text += "%p : f32[1,2,6,9,9] = Concat(%z, %v) {axis=2}\n" + slice("a", "zero", "four") + slice("b", "one", "five") +
+            slice("c", "two", "six");
+    text += "%f : f32[1,6,4,9,9] = Concat(%a, " + second + ", %c) {axis=1}\n%x : f32[6,4,9,9] = Reshape(%f, %sizes)\n";
+    text +=
+        "%t : f32[4,9,9,6] = Transpose(%x) {perm=[1, 2, 3, 0]}\n%y : f32[4,7,7,8] = Conv(%t, %w) {layout=\"NHWC\"}\n";
+    Tensor zeros(DType::f32, {1, 2, 1, 9, 9});
+    std::fill_n(zeros.data<float>(), zeros.elements(), zero);
+    ir::Graph graph = ir::parse(text + more + "output %y as \"y\"\n", {random_tensor({8, 6, 3, 3}, 1), zeros});
+    ops::infer(graph);
+    graph = passes::with_groups(graph, passes::groups_of(graph, backends::host().groups()));
+    std::string ops;
+    for (const ir::Node& node : graph.nodes) ops += node.op + " ";
+    return ops;
+  };
+  EXPECT_EQ(ops_of("%b"), "tenon:PlanarConv ");
+  EXPECT_EQ(ops_of("%b", "", 1), "Concat tenon:PlanarConv ") << "frames of ones";
+  EXPECT_EQ(ops_of("%b", "output %p as \"p\"\n"), "Concat tenon:PlanarConv ") << "a second reader";
+  EXPECT_EQ(ops_of("%b", "output %b as \"b\"\n"), "Concat Slice Slice Slice Concat tenon:PlanarConv ");
+  EXPECT_EQ(ops_of("%a", "output %b as \"b\"\n"), "Concat Slice Slice Slice Concat tenon:PlanarConv ");
+}
+
 TEST(FramesDepthwise, IsTimedBesideManyMembers) {
   std::string text =
       "graph \"g\"\ninput %x : f32[1,12,7,9,4]\nconst %axis : i64[1] = {1}\nconst %sizes : i64[4] = "

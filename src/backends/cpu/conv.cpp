@@ -42,11 +42,11 @@ ConvNode::ConvNode(const ir::Node& node) {
   part = std::make_shared<const ir::Node>(ops::part_of(node, "Conv", "conv."));
   read(*part);
   perm = node.integers("planes");
-  if (is_planar) return;
+  if (!of_frames) return;
   frames = node.integer("frames", 1), count = node.integer("count", 1);
   step = node.integer("step", 1), stride = node.integer("stride", 1), sizes = node.integers("sizes");
   before = node.integer("before", 0), behind = node.integer("behind", 0);
-  apart = groups > 1;
+  apart = !is_planar && groups > 1;
 }
 
 void ConvNode::read(const ir::Node& node) {
@@ -125,17 +125,28 @@ Reason image_shape_of(const ConvNode& node, const ConvOperands& operands, ConvSh
 }  // namespace
 
 ConvVolumes volumes_of(const ConvNode& node, const ConvOperands& operands) {
-  if (!node.count) return {};
+  if (!node.count || !node.perm.empty()) return {};
   return {operands.x.dims[0], operands.x.strides[0], node.frames * operands.y.strides[0],
           operands.residual ? node.frames * operands.residual->strides[0] : 0};
 }
 
 namespace {
 
+/// Planes of frames of a volume, side by side as its channels, as if they were there.
+Operand planes_of_frames(const ConvNode& node, const Operand& volume) {
+  Operand planes = volume;
+  planes.dims = {volume.dims[1] * node.count, node.frames, volume.dims[3], volume.dims[4]};
+  planes.strides = {volume.strides[1], volume.strides[2] * node.stride, volume.strides[3], volume.strides[4]};
+  return planes;
+}
+
 /// Of images whose planes lie apart, as the copy of channels last that the convolution would read.
 Reason planar_shape_of(const ConvNode& node, const ConvOperands& operands, ConvShape& shape) {
   Operand planes = operands.x;
-  if (planes.dims.rank() == 5 && planes.dims[0] == 1) {
+  if (node.count > 0) {
+    if (planes.dims.rank() != 5 || planes.dims[0] != 1) return {Reason::shape, "the input", "one volume"};
+    planes = planes_of_frames(node, operands.x);
+  } else if (planes.dims.rank() == 5 && planes.dims[0] == 1) {
     planes.dims = Dims(std::span<const int64_t>(planes.dims.begin() + 1, planes.dims.end()));
     planes.strides = Dims(std::span<const int64_t>(planes.strides.begin() + 1, planes.strides.end()));
   }
@@ -151,6 +162,9 @@ Reason planar_shape_of(const ConvNode& node, const ConvOperands& operands, ConvS
   const ConvOperands images{x, operands.weights, operands.bias, operands.residual, operands.y};
   if (const Reason reason = image_shape_of(node, images, shape)) return reason;
   shape.in_nchw = true, shape.in_pixel = 1, shape.in_channel = std::max<int64_t>(1, channel);
+  if (node.count == 0) return {};
+  shape.slices = node.count, shape.in_slice = operands.x.strides[2] * node.step;
+  shape.frame = operands.x.strides[2], shape.frames = operands.x.dims[2], shape.frames_before = node.before;
   return {};
 }
 
@@ -335,6 +349,7 @@ constexpr const char* direct = "direct";
 constexpr const char* winograd4 = "winograd4";
 constexpr const char* winograd2 = "winograd2";
 constexpr const char* winograd_5x5 = "winograd_5x5";
+constexpr const char* winograd_frames = "winograd_frames";
 constexpr const char* winograd4_taps = "winograd4_taps";
 constexpr const char* winograd2_taps = "winograd2_taps";
 constexpr const char* depthwise = "depthwise";
@@ -359,6 +374,7 @@ const backends::KernelRegistrar frames_depthwise(conv_kernel<depthwise_rows>(5, 
                                                                              "tenon:FramesDepthwise"));
 const backends::KernelRegistrar register_stem(conv_kernel<stem>(4, "stem"));
 const backends::KernelRegistrar planar_stem(conv_kernel<stem>(4, "stem", "tenon:PlanarConv"));
+const backends::KernelRegistrar planar_frames(conv_kernel<winograd_frames>(5, "winograd", "tenon:PlanarConv"));
 const backends::KernelRegistrar register_gemv(conv_kernel<gemv>(0, "direct"));
 const backends::KernelRegistrar register_bf16_dot(conv_kernel<bf16_dot>(5, "bf16 bf16_dots"));
 const backends::KernelRegistrar register_bf16_tiles(conv_kernel<bf16_tiles>(6, "bf16 bf16_tiles"));

@@ -25,6 +25,7 @@ ConvTactic gemv_tactic(Isa isa);
 ConvTactic gemv_f16_tactic(Isa isa);   // of weights that f16 has, and
 ConvTactic gemv_bf16_tactic(Isa isa);  // bf16
 ConvTactic stem_tactic(Isa isa);
+ConvTactic winograd_frames_tactic(Isa isa);  // of first layers over frames
 ConvTactic bf16_dots_tactic();   // where has_bf16_dot
 ConvTactic bf16_tiles_tactic();  // for Isa::amx
 ConvTactic depthwise_tactic(Isa isa);

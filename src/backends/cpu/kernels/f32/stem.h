@@ -20,12 +20,21 @@ struct StemPlan {
   int64_t k;            // floats summed per output
   int64_t phase;        // floats of one phase of a row
   int64_t slots;        // input rows kept: the window's height
+  int64_t channels;     // of the input that lie in a slice
   int64_t worker_floats;
+};
+
+// Over windows of three frames, by F(4, 3) along the frames: four output frames are sums of six products of combined
+// frames with combined weights. Rows are kept as those; `packed` is
+// [block of output channels][point][kernel row][channel][kernel column][block], `k` the floats summed for a point.
+struct FramesStem {
+  static constexpr int64_t points = 6, made = 4, taps = 3;
 };
 
 struct StemOps {
   int block, tile_pixels;
-  void (*run)(const StemPlan&, const float* in, const float* residual, float* out, const Worker&);
+  using Run = void(const StemPlan&, const float* in, const float* residual, float* out, const Worker&);
+  Run *run, *run_frames;
 };
 
 namespace portable { extern const StemOps stem_ops; }

@@ -14,9 +14,10 @@ constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * t
 struct StemJob {
   const float* rows;
   const int64_t* slots;  // offset of the row in rows that each kernel row sees
-  int64_t kernel_h;
+  int64_t first_row, stop_row;  // kernel rows inside the image
   const int64_t* taps;  // and of the first pixel of each tap of a kernel row in it
   int64_t row_taps;
+  int64_t first_tap, stop_tap;  // those of frames that are there
   const float* panel;
   const float* bias;
   const float* slopes;
@@ -28,13 +29,14 @@ struct StemJob {
   bool in_registers;
 };
 
-// Calls f with where pixel x of each tap lies, in the order of the packed weights.
-template <class F>
+// Calls f with where pixel x of each tap lies, and its kStep weights.
+template <int kStep, class F>
 TENON_INLINE void each_tap(const StemJob& job, int64_t x, const F& f) {
-  const int64_t* const stop = job.taps + job.row_taps;
-  for (int64_t ky = 0; ky < job.kernel_h; ++ky) {
+  const int64_t *const first = job.taps + job.first_tap, *const stop = job.taps + job.stop_tap;
+  for (int64_t ky = job.first_row; ky < job.stop_row; ++ky) {
     const float* const row = job.rows + job.slots[ky] + x;
-    for (const int64_t* tap = job.taps; tap != stop; ++tap) f(row + *tap);
+    const float* b = job.panel + (ky * job.row_taps + job.first_tap) * kStep;
+    for (const int64_t* tap = first; tap != stop; ++tap, b += kStep) f(row + *tap, b);
   }
 }
 
@@ -44,9 +46,8 @@ __attribute__((noinline)) void stem_tiles(const StemJob& job, int64_t x, int64_t
   for (int64_t t = 0; t < count; ++t, x += R) {
     Sums<R> sums;
     sums.clear();
-    const float* b = job.panel;
-    each_tap(
-        job, x, [&](const float* a) __attribute__((always_inline)) {
+    each_tap<kBlock>(
+        job, x, [&](const float* a, const float* b) __attribute__((always_inline)) {
           const Vec b0 = load(b), b1 = load(b + kLanes);
           TENON_UNROLL
           for (int i = 0; i < R; ++i) {
@@ -54,7 +55,6 @@ __attribute__((noinline)) void stem_tiles(const StemJob& job, int64_t x, int64_t
             add_product(sums.v[i][0], v, b0);
             add_product(sums.v[i][1], v, b1);
           }
-          b += kBlock;
         });
     sums.add_bias(job.bias);
     float* out = job.out + x * job.out_pixel;
@@ -85,13 +85,11 @@ __attribute__((noinline)) void stem_half_tiles(const StemJob& job, int64_t x, in
     Vec sums[R];
     TENON_UNROLL
     for (int i = 0; i < R; ++i) sums[i] = zero();
-    const float* b = job.panel;
-    each_tap(
-        job, x, [&](const float* a) __attribute__((always_inline)) {
+    each_tap<kBlock>(
+        job, x, [&](const float* a, const float* b) __attribute__((always_inline)) {
           const Vec w = load(b);
           TENON_UNROLL
           for (int i = 0; i < R; ++i) add_product(sums[i], set1(a[i]), w);
-          b += kBlock;
         });
     const Vec bias = load(job.bias);
     TENON_UNROLL
@@ -143,9 +141,8 @@ __attribute__((noinline)) void stem_pixels(const StemJob& job, int64_t x, int64_
     TENON_UNROLL
     for (int i = 0; i < kVectors; ++i) sums[o][i] = zero();
   }
-  const float* b = job.panel;
-  each_tap(
-      job, x, [&](const float* a) __attribute__((always_inline)) {
+  each_tap<StemPlan::most_by_pixels>(
+      job, x, [&](const float* a, const float* b) __attribute__((always_inline)) {
         Vec v[kVectors];
         TENON_UNROLL
         for (int i = 0; i < kVectors; ++i) v[i] = load(a + i * kLanes);
@@ -155,7 +152,6 @@ __attribute__((noinline)) void stem_pixels(const StemJob& job, int64_t x, int64_
           TENON_UNROLL
           for (int i = 0; i < kVectors; ++i) add_product(sums[o][i], v[i], w);
         }
-        b += StemPlan::most_by_pixels;
       });
   alignas(64) float planes[kOut * kWide], scratch[kWide * kBlock] = {};
   TENON_UNROLL
@@ -226,54 +222,100 @@ void fill_row(const StemPlan& plan, const float* row, float* to) {
   }
 }
 
-// Copies what windows of row y of an image see and is not there yet, and tells where.
-void fill_slots(const StemPlan& plan, const float* in, int64_t image, int64_t y, float* rows, int64_t* held,
-                int64_t* slots) {
+// What a worker keeps: rows, where taps of a kernel row lie in them, which rows its kernel rows are and the slots hold.
+struct Held {
+  float* rows;
+  int64_t *taps, *slots, *rows_held;
+};
+
+// `rows_floats`: of all slots. No slot holds a row yet.
+Held held_by(const StemPlan& plan, const Worker& worker, int64_t rows_floats) {
   const ConvShape& s = plan.shape;
-  const int64_t row_floats = s.stride_w * plan.phase, slot_floats = s.in_c * row_floats;
+  Held held{};
+  held.rows = reinterpret_cast<float*>(worker.workspace) + worker.id * plan.worker_floats;
+  held.taps = reinterpret_cast<int64_t*>(held.rows + round_up(rows_floats, 16));
+  held.slots = held.taps + s.in_c * s.kernel_w;
+  held.rows_held = held.slots + s.kernel_h;
+  for (int64_t slot = 0; slot < plan.slots; ++slot) held.rows_held[slot] = -1;
+  return held;
+}
+
+// Where taps of `channels` channels of a kernel row lie; returns how many there are.
+int64_t list_taps(const StemPlan& plan, int64_t channels, int64_t* taps) {
+  const ConvShape& s = plan.shape;
+  int64_t* tap = taps;
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t kx = 0; kx < s.kernel_w; ++kx) {
+      const int64_t column = kx * s.dilation_w;
+      *tap++ = c * s.stride_w * plan.phase + column % s.stride_w * plan.phase + column / s.stride_w;
+    }
+  return tap - taps;
+}
+
+// Finds the kernel rows of output row y that lie in the image and their slots; calls fill(row of the image, slot) for
+// what is not there yet. `image` tells rows of images apart.
+template <class F>
+void fill_slots(const StemPlan& plan, const Held& held, int64_t image, int64_t y, int64_t slot_floats, StemJob& job,
+                const F& fill) {
+  const ConvShape& s = plan.shape;
+  job.first_row = job.stop_row = 0;
   for (int ky = 0; ky < s.kernel_h; ++ky) {
     const int64_t iy = y * s.stride_h - s.pad_top + int64_t{ky} * s.dilation_h;
-    const bool inside = iy >= 0 && iy < s.in_h;
-    const int64_t slot = inside ? iy % plan.slots : plan.slots, held_row = image * s.in_h + iy;
-    slots[ky] = slot * slot_floats;
-    if (!inside || held[slot] == held_row) continue;
-    for (int64_t c = 0; c < s.in_c; ++c)
-      fill_row(plan, in + image * plan.image + c * plan.channel + iy * plan.row, rows + slots[ky] + c * row_floats);
-    held[slot] = held_row;
+    if (iy < 0 || iy >= s.in_h) continue;
+    if (job.stop_row == 0) job.first_row = ky;
+    job.stop_row = ky + 1;
+    const int64_t slot = iy % plan.slots, row = image * s.in_h + iy;
+    held.slots[ky] = slot * slot_floats;
+    if (held.rows_held[slot] == row) continue;
+    fill(iy, slot);
+    held.rows_held[slot] = row;
   }
+}
+
+// Slices [first, stop) of an image whose frames are there.
+void slices_of(const StemPlan& plan, int64_t image, int64_t& first, int64_t& stop) {
+  const ConvShape& s = plan.shape;
+  first = 0, stop = s.slices;
+  if (s.frame == 0) return;
+  const int64_t frame = image * (s.in_image / s.frame) - s.frames_before, step = s.in_slice / s.frame;
+  while (first < stop && frame + first * step < 0) ++first;
+  while (first < stop && frame + (stop - 1) * step >= s.frames) --stop;
+}
+
+// Sets what a row of a block of output channels from n on needs of the plan, but for what it reads and writes.
+void set_block(const StemPlan& plan, const Epilogue& e, int64_t n, StemJob& job) {
+  job.bias = plan.bias + n;
+  job.slopes = e.slopes + n;
+  job.channels = static_cast<int>(smaller(kBlock, plan.shape.out_c - n));
 }
 
 void run(const StemPlan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
   const ConvShape& s = plan.shape;
   const Epilogue e = normalised(plan.epilogue);
   if (e.residual == Residual::none) residual = nullptr;
-  const int64_t row_floats = s.stride_w * plan.phase, slot_floats = s.in_c * row_floats, zeros = plan.slots;
-  float* const rows = reinterpret_cast<float*>(worker.workspace) + worker.id * plan.worker_floats;
-  auto* const taps = reinterpret_cast<int64_t*>(rows + round_up((plan.slots + 1) * slot_floats, 16));
-  int64_t* const slots = taps + s.in_c * s.kernel_w;  // the row of each kernel row
-  int64_t* const held = slots + s.kernel_h;           // the input row in each slot
-  for (int64_t slot = 0; slot < plan.slots; ++slot) held[slot] = -1;
-  for (int64_t i = 0; i < slot_floats; ++i) rows[zeros * slot_floats + i] = 0;
-  int64_t* tap = taps;
-  for (int64_t c = 0; c < s.in_c; ++c)
-    for (int64_t kx = 0; kx < s.kernel_w; ++kx) {
-      const int64_t column = kx * s.dilation_w;
-      *tap++ = c * row_floats + column % s.stride_w * plan.phase + column / s.stride_w;
-    }
+  const int64_t row_floats = s.stride_w * plan.phase, slot_floats = s.in_c * row_floats;
+  const Held held = held_by(plan, worker, plan.slots * slot_floats);
   StemJob job{};
-  job.rows = rows, job.slots = slots, job.kernel_h = s.kernel_h, job.taps = taps, job.row_taps = s.in_c * s.kernel_w;
+  job.row_taps = list_taps(plan, s.in_c, held.taps);
+  job.rows = held.rows, job.slots = held.slots, job.taps = held.taps;
   job.epilogue = &e;
   job.out_pixel = s.out_pixel;
   job.res_pixel = s.res_pixel;
   const int64_t all = s.batch * s.out_h, end = all * (worker.id + 1) / worker.count;
   for (int64_t row = all * worker.id / worker.count; row < end; ++row) {
     const int64_t image = row / s.out_h, y = row % s.out_h;
-    fill_slots(plan, in, image, y, rows, held, slots);
+    int64_t first, stop;
+    slices_of(plan, image, first, stop);
+    job.first_tap = first * plan.channels * s.kernel_w, job.stop_tap = stop * plan.channels * s.kernel_w;
+    const float* const from = in + image * plan.image - s.frames_before * s.frame;
+    fill_slots(plan, held, image, y, slot_floats, job, [&](int64_t iy, int64_t slot) {
+      for (int64_t c = first * plan.channels; c < stop * plan.channels; ++c)
+        fill_row(plan, from + c / plan.channels * s.in_slice + c % plan.channels * plan.channel + iy * plan.row,
+                 held.rows + slot * slot_floats + c * row_floats);
+    });
     for (int64_t n = 0; n < s.out_c; n += kBlock) {
+      set_block(plan, e, n, job);
       job.panel = plan.packed + n * plan.k;
-      job.bias = plan.bias + n;
-      job.slopes = e.slopes + n;
-      job.channels = static_cast<int>(smaller(kBlock, s.out_c - n));
       const bool half = job.channels <= kLanes;
       job.in_registers = job.channels == (half ? kLanes : kBlock) && is_clamp(e.act) && !residual;
       job.residual = residual ? residual + image * s.res_image + y * s.res_row + n : nullptr;
@@ -285,9 +327,123 @@ void run(const StemPlan& plan, const float* in, const float* residual, float* ou
   }
 }
 
+// Rows of six frames behind each other, combined in place as points 0, 1, -1, 2, -2 and infinity want them.
+void combine_frames(float* rows, int64_t pitch, int64_t count) {
+  const Vec two = set1(2.f), four = set1(4.f), five = set1(5.f);
+  for (int64_t i = 0; i < count; i += kLanes) {
+    Vec d[FramesStem::points];
+    TENON_UNROLL
+    for (int p = 0; p < FramesStem::points; ++p) d[p] = load(rows + p * pitch + i);
+    const Vec even = fnma(four, d[2], d[4]), odd = fnma(four, d[1], d[3]), e = sub(d[4], d[2]),
+              o = mul(two, sub(d[3], d[1]));
+    store(rows + i, fma(four, d[0], fnma(five, d[2], d[4])));
+    store(rows + pitch + i, add(even, odd));
+    store(rows + 2 * pitch + i, sub(even, odd));
+    store(rows + 3 * pitch + i, add(e, o));
+    store(rows + 4 * pitch + i, sub(e, o));
+    store(rows + 5 * pitch + i, fma(four, d[1], fnma(five, d[3], d[5])));
+  }
+}
+
+// What of a row of sums of points, `pitch` floats from one to the next, is one output frame; kLanes floats.
+TENON_INLINE Vec sum_of_points(const float* sums, int64_t pitch, int64_t made) {
+  Vec m[FramesStem::points];
+  TENON_UNROLL
+  for (int p = 0; p < FramesStem::points; ++p) m[p] = load(sums + p * pitch);
+  const Vec one = made % 2 == 0 ? add(m[1], m[2]) : sub(m[1], m[2]);
+  const Vec two = made % 2 == 0 ? add(m[3], m[4]) : sub(m[3], m[4]);
+  if (made == 0) return add(m[0], add(one, two));
+  if (made == 1) return fma(set1(2.f), two, one);
+  if (made == 2) return fma(set1(4.f), two, one);
+  return add(m[5], fma(set1(8.f), two, one));
+}
+
+// One output frame's row of a block of channels: where job says, of the sums of all points.
+template <int64_t kMade>
+void finish_frame(const StemJob& job, const float* sums, int64_t pixels, bool half) {
+  alignas(64) float scratch[kTilePixels * kBlock];
+  const int64_t pitch = pixels * kBlock;
+  const Vec b0 = load(job.bias), b1 = load(job.bias + (half ? 0 : kLanes));
+  for (int64_t x = 0; x < pixels; x += kTilePixels) {
+    const int count = static_cast<int>(smaller(kTilePixels, pixels - x));
+    int64_t out_at[kTilePixels], residual_at[kTilePixels];
+    for (int i = 0; i < count; ++i) {
+      out_at[i] = i * job.out_pixel, residual_at[i] = (x + i) * job.res_pixel;
+      const float* from = sums + (x + i) * kBlock;
+      store(scratch + i * kBlock, add(b0, sum_of_points(from, pitch, kMade)));
+      if (!half) store(scratch + i * kBlock + kLanes, add(b1, sum_of_points(from + kLanes, pitch, kMade)));
+    }
+    finish_tile(scratch, count, job.channels, *job.epilogue, job.slopes, job.residual, residual_at,
+                job.out + x * job.out_pixel, out_at);
+  }
+}
+
+void finish_frame(const StemJob& job, const float* sums, int64_t pixels, bool half, int64_t made) {
+  if (made == 0) finish_frame<0>(job, sums, pixels, half);
+  else if (made == 1) finish_frame<1>(job, sums, pixels, half);
+  else if (made == 2) finish_frame<2>(job, sums, pixels, half);
+  else finish_frame<3>(job, sums, pixels, half);
+}
+
+// Row iy of all frames that four output frames from `image` on see, combined.
+void fill_frames(const StemPlan& plan, const float* in, int64_t image, int64_t iy, float* to) {
+  const ConvShape& s = plan.shape;
+  const int64_t row_floats = s.stride_w * plan.phase, pitch = plan.channels * row_floats;
+  for (int64_t p = 0; p < FramesStem::points; ++p) {
+    const int64_t frame = image + p - s.frames_before;
+    for (int64_t c = 0; c < plan.channels; ++c) {
+      float* const row = to + p * pitch + c * row_floats;
+      if (frame >= 0 && frame < s.frames) {
+        fill_row(plan, in + frame * s.frame + c * plan.channel + iy * plan.row, row);
+      } else {
+        for (int64_t i = 0; i < row_floats; ++i) row[i] = 0;
+      }
+    }
+  }
+  combine_frames(to, pitch, pitch);
+}
+
+void run_frames(const StemPlan& plan, const float* in, const float* residual, float* out, const Worker& worker) {
+  const ConvShape& s = plan.shape;
+  const Epilogue e = normalised(plan.epilogue), plain = normalised(Epilogue{});
+  if (e.residual == Residual::none) residual = nullptr;
+  alignas(64) const float zeros[kBlock] = {};
+  const int64_t point_floats = plan.channels * s.stride_w * plan.phase, slot_floats = FramesStem::points * point_floats;
+  const Held held = held_by(plan, worker, plan.slots * slot_floats);
+  float* const sums = held.rows + plan.worker_floats - round_up(FramesStem::points * s.out_w * kBlock, 16);
+  StemJob sum{};
+  sum.row_taps = sum.stop_tap = list_taps(plan, plan.channels, held.taps);
+  sum.slots = held.slots, sum.taps = held.taps, sum.bias = zeros, sum.epilogue = &plain;
+  sum.out_pixel = kBlock, sum.in_registers = true;
+  StemJob job{};
+  job.epilogue = &e, job.out_pixel = s.out_pixel, job.res_pixel = s.res_pixel;
+  const int64_t groups = (s.batch + FramesStem::made - 1) / FramesStem::made;
+  const int64_t all = groups * s.out_h, end = all * (worker.id + 1) / worker.count;
+  for (int64_t row = all * worker.id / worker.count; row < end; ++row) {
+    const int64_t image = row / s.out_h * FramesStem::made, y = row % s.out_h;
+    fill_slots(plan, held, image, y, slot_floats, sum,
+               [&](int64_t iy, int64_t slot) { fill_frames(plan, in, image, iy, held.rows + slot * slot_floats); });
+    for (int64_t n = 0; n < s.out_c; n += kBlock) {
+      set_block(plan, e, n, job);
+      const bool half = job.channels <= kLanes;
+      for (int64_t p = 0; p < FramesStem::points; ++p) {
+        sum.rows = held.rows + p * point_floats;
+        sum.panel = plan.packed + (n * FramesStem::points + p * kBlock) * plan.k;
+        sum.out = sums + p * s.out_w * kBlock;
+        stem_row(sum, s.out_w, half);
+      }
+      for (int64_t made = 0; made < smaller(FramesStem::made, s.batch - image); ++made) {
+        job.residual = residual ? residual + (image + made) * s.res_image + y * s.res_row + n : nullptr;
+        job.out = out + (image + made) * s.out_image + y * s.out_row + n;
+        finish_frame(job, sums, s.out_w, half, made);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 extern const StemOps stem_ops;
-const StemOps stem_ops = {kBlock, kTilePixels, run};
+const StemOps stem_ops = {kBlock, kTilePixels, run, run_frames};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE
