@@ -232,12 +232,105 @@ bool lower_transposed(ir::Graph& graph, ir::NodeId id) {
   return true;
 }
 
+/// Frames of a transposed convolution: output frame q * stride + phase is the sum of those taps of input frames q +
+/// offset.
+struct FrameTaps {
+  struct Tap {
+    int64_t offset, at;
+  };
+  std::vector<std::vector<Tap>> phases;  // by offsets
+  int64_t count;                         // output frames of a phase
+  int64_t before, behind;                // frames of zeros around those that there are
+
+  FrameTaps(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t pad)
+      : phases(static_cast<size_t>(stride)), count((out + stride - 1) / stride), before(0), behind(0) {
+    for (int64_t at = kernel - 1; at >= 0; --at)
+      for (int64_t phase = 0; phase < stride; ++phase) {
+        if ((phase + pad - at) % stride != 0) continue;
+        const int64_t offset = (phase + pad - at) / stride;
+        phases[static_cast<size_t>(phase)].push_back({offset, at});
+        before = std::max(before, -offset), behind = std::max(behind, offset + count - in);
+      }
+  }
+  bool has_gaps() const {
+    return std::any_of(phases.begin(), phases.end(), [](const auto& taps) { return taps.empty(); });
+  }
+};
+
+/// Weights [C, M, D, H, W] of some frames of a window, one behind the other, as [frames * C, M, H, W].
+Tensor taps_of_phase(const Tensor& weights, const std::vector<FrameTaps::Tap>& taps) {
+  const Dims& d = weights.dims();
+  const int64_t plane = d[3] * d[4];
+  Tensor result(DType::f32, {static_cast<int64_t>(taps.size()) * d[0], d[1], d[3], d[4]});
+  auto* to = result.data<float>();
+  for (const FrameTaps::Tap& tap : taps)
+    for (int64_t row = 0; row < d[0] * d[1]; ++row)
+      to = std::copy_n(weights.data<float>() + (row * d[2] + tap.at) * plane, plane, to);
+  return result;
+}
+
+/// Blocks of the output overlap, or parts of them are left out: transposed convolutions over height and width, one for
+/// each phase of the output frames, whose channels are those of all frames that it sees.
+bool lower_overlapping(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  const auto x = volume(graph, node.inputs[0]), y = volume(graph, node.outputs[0]);
+  const std::optional<Tensor> weights = numbers_of(graph, node.inputs[1]);
+  if (!x || !y || !weights || weights->dtype() != DType::f32 || weights->dims().rank() != 5 ||
+      node.integer("group", 1) != 1 || node.text("auto_pad", "NOTSET") != "NOTSET" || node.has("output_shape") ||
+      node.has("activation") || !each_is(node.integers("dilations", {}), 1))
+    return false;
+  const List strides = node.integers("strides", {1, 1, 1}), pads = node.integers("pads", List(6, 0)),
+             extra = node.integers("output_padding", {0, 0, 0});
+  if (std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad < 0; })) return false;
+  const Dims& d = weights->dims();
+  const FrameTaps frames((*x)[1], (*y)[1], d[2], strides[0], pads[0]);
+  if (frames.has_gaps()) return false;
+  Chain chain{graph, node, graph.value(node.outputs[0]).name, node.inputs[0]};
+  const auto list = [&](List values) { return constant(graph, chain.name + ".sizes", values); };
+  chain.apply("Transpose", {}, {{"perm", List{0, 2, 1, 3, 4}}});
+  if (frames.before || frames.behind)
+    chain.apply("Pad", {list({0, frames.before, 0, 0, 0, 0, frames.behind, 0, 0, 0})}, {{"mode", "constant"}});
+  const ir::ValueId padded = chain.value;
+  std::vector<ir::ValueId> made;
+  for (const std::vector<FrameTaps::Tap>& taps : frames.phases) {
+    std::vector<ir::ValueId> seen;
+    for (const FrameTaps::Tap& tap : taps) {
+      const int64_t begin = frames.before + tap.offset;
+      chain.value = padded;
+      chain.apply("Slice", {list({begin}), list({begin + frames.count}), list({1}), list({1})}, {});
+      seen.push_back(chain.value);
+    }
+    chain.value = seen[0];
+    if (seen.size() > 1) chain.apply("Concat", {seen.begin() + 1, seen.end()}, {{"axis", int64_t{2}}});
+    chain.reshape({-1, static_cast<int64_t>(taps.size()) * d[0], (*x)[2], (*x)[3]});
+    std::vector<ir::ValueId> operands{
+        graph.add_constant(graph.value(node.inputs[1]).name, taps_of_phase(*weights, taps))};
+    if (node.inputs.size() > 2) operands.push_back(node.inputs[2]);
+    chain.apply("ConvTranspose", operands,
+                {{"kernel_shape", List{d[3], d[4]}},
+                 {"strides", List{strides[1], strides[2]}},
+                 {"pads", List{pads[1], pads[2], pads[4], pads[5]}},
+                 {"output_padding", List{extra[1], extra[2]}}});
+    chain.apply("Transpose", {}, {{"perm", List{0, 2, 3, 1}}});
+    chain.reshape({-1, 1, (*y)[2], (*y)[3], (*y)[0]});
+    made.push_back(chain.value);
+  }
+  chain.value = made[0];
+  if (made.size() > 1) chain.apply("Concat", {made.begin() + 1, made.end()}, {{"axis", int64_t{1}}});
+  const int64_t all = frames.count * strides[0];
+  chain.reshape({-1, all, (*y)[2], (*y)[3], (*y)[0]});
+  if (all != (*y)[1]) chain.apply("Slice", {list({0}), list({(*y)[1]}), list({1}), list({1})}, {});
+  chain.apply("Transpose", {}, {{"perm", List{0, 4, 1, 2, 3}}});
+  replace(graph, id, chain.value);
+  return true;
+}
+
 }  // namespace
 
 bool lower_volumes(ir::Graph& graph) {
   return each_node(graph, [&](ir::NodeId id) {
     const ir::OpId op = graph.node(id).op;
-    if (op == "ConvTranspose") return lower_transposed(graph, id);
+    if (op == "ConvTranspose") return lower_transposed(graph, id) || lower_overlapping(graph, id);
     if (op == "MaxPool" && pool_frames(graph, id)) return true;
     return (op == "MaxPool" || op == "AveragePool") && split_pool(graph, id);
   });
