@@ -45,6 +45,46 @@ constexpr int64_t tile = 512;     // elements of a line that one worker folds at
 constexpr int64_t piece = 16384;  // a longer row is cut, so that workers share it
 constexpr int64_t block = 128;    // lines that are added up by themselves, as rounding errors grow with the number
 
+constexpr int64_t short_row = 16;  // of fewer elements each row is folded in order, many at a time
+
+/// One step of a fold; what is no number stays.
+float folded(Fold fold, float a, float b) {
+  if (fold == Fold::sum) return a + b;
+  if (fold == Fold::product) return a * b;
+  return std::isnan(b) || (fold == Fold::max ? b > a : b < a) ? b : a;
+}
+float prepared(Before before, float x) {
+  return before == Before::none ? x : before == Before::square ? x * x : std::fabs(x);
+}
+
+/// Folds rows of `count` elements; kCount: as many, or any where it is 0.
+template <Fold kFold, Before kBefore, int64_t kCount>
+void fold_rows(const float* src, int64_t rows, int64_t count, float* dst) {
+  if constexpr (kCount > 0) count = kCount;
+  for (int64_t row = 0; row < rows; ++row, src += count) {
+    float value = prepared(kBefore, src[0]);
+    for (int64_t at = 1; at < count; ++at) value = folded(kFold, value, prepared(kBefore, src[at]));
+    dst[row] = value;
+  }
+}
+
+template <Fold kFold, Before kBefore = Before::none>
+void fold_rows(const float* src, int64_t rows, int64_t count, float* dst) {
+  if (count == 2) fold_rows<kFold, kBefore, 2>(src, rows, count, dst);
+  else if (count == 3) fold_rows<kFold, kBefore, 3>(src, rows, count, dst);
+  else if (count == 4) fold_rows<kFold, kBefore, 4>(src, rows, count, dst);
+  else fold_rows<kFold, kBefore, 0>(src, rows, count, dst);
+}
+
+void fold_rows(Fold fold, Before before, const float* src, int64_t rows, int64_t count, float* dst) {
+  if (before == Before::square) return fold_rows<Fold::sum, Before::square>(src, rows, count, dst);
+  if (before == Before::absolute) return fold_rows<Fold::sum, Before::absolute>(src, rows, count, dst);
+  if (fold == Fold::sum) return fold_rows<Fold::sum>(src, rows, count, dst);
+  if (fold == Fold::product) return fold_rows<Fold::product>(src, rows, count, dst);
+  if (fold == Fold::max) return fold_rows<Fold::max>(src, rows, count, dst);
+  fold_rows<Fold::min>(src, rows, count, dst);
+}
+
 /// Reduces one group of axes after the other, the last first; results in between lie in the workspace.
 class ReduceStep : public backends::Step {
  public:
@@ -104,11 +144,11 @@ class ReduceStep : public backends::Step {
  private:
   /// The last group first, but behind the others where it makes rows of a vector or two: these are added up as lines.
   static std::vector<size_t> order_of(const std::vector<int64_t>& sizes, const std::vector<char>& gone) {
-    constexpr int64_t short_row = 64;
+    constexpr int64_t few = 64;
     std::vector<size_t> order;
     for (size_t at = sizes.size(); at-- > 0;)
       if (gone[at]) order.push_back(at);
-    if (order.size() > 1 && order[0] + 1 == sizes.size() && sizes.back() < short_row)
+    if (order.size() > 1 && order[0] + 1 == sizes.size() && sizes.back() < few)
       std::rotate(order.begin(), order.begin() + 1, order.end());
     return order;
   }
@@ -127,6 +167,11 @@ class ReduceStep : public backends::Step {
                   tiles = (pass.inner + width - 1) / width;
     int64_t begin, end;
     worker.share(pass.outer * tiles, begin, end);
+    if (pass.inner == 1 && pass.count < short_row) {
+      fold_rows(fold_, pass.before, from + begin * pass.count, end - begin, pass.count, to + begin);
+      if (last && after_ != After::none) finish(to + begin, end - begin);
+      return;
+    }
     for (int64_t at = begin; at < end; ++at) {
       const int64_t outer = at / tiles, first = at % tiles * width, size = std::min(width, pass.inner - first);
       const float* src = from + outer * pass.count * pass.inner + first;
