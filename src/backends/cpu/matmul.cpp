@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <optional>
+
 #include "backends/kernel.h"
 #include "backends/cpu/conv.h"
 #include "backends/cpu/epilogue.h"
@@ -14,6 +16,22 @@ namespace {
 using backends::Operand;
 using backends::Problem;
 using backends::Reason;
+
+/// Elements from a row of an operand to the next, where all rows lie as far apart and those of a row side by side; else
+/// none.
+std::optional<int64_t> pitch_of(const Operand& operand) {
+  const Dims &dims = operand.dims, &strides = operand.strides;
+  const size_t rank = dims.rank();
+  if (rank == 0 || (dims[rank - 1] > 1 && strides[rank - 1] != 1)) return std::nullopt;
+  int64_t pitch = 0, rows = 1;
+  for (size_t axis = rank - 1; axis-- > 0;) {
+    if (dims[axis] == 1) continue;
+    if (pitch == 0) pitch = strides[axis];
+    if (pitch < dims[rank - 1] || strides[axis] != pitch * rows) return std::nullopt;
+    rows *= dims[axis];
+  }
+  return pitch == 0 ? dims[rank - 1] : pitch;
+}
 
 /// MatMul and Gemm with a constant right operand: a 1x1 convolution over the rows of the left one.
 struct Product {
@@ -46,9 +64,11 @@ struct Product {
       if (!bias.constant || bias.dtype != DType::f32 || bias.constant.elements() != n || bias.dims.back() != n)
         reason = {Reason::not_constant, "the bias, a row,"};
     }
-    shape = rows_shape(m, k, n, n);
-    shape.res_pixel = n;
-    shape.res_row = shape.res_image = m * n;
+    shape = rows_shape(m, k, n, *pitch_of(problem.outputs[0]));
+    shape.in_pixel = *pitch_of(a);
+    shape.in_row = shape.in_image = m * shape.in_pixel;
+    shape.res_pixel = problem.inputs.size() > 3 ? *pitch_of(problem.inputs[3]) : n;
+    shape.res_row = shape.res_image = m * shape.res_pixel;
   }
 
  private:
@@ -56,11 +76,11 @@ struct Product {
     const Operand &a = problem.inputs[0], &b = problem.inputs[1], &y = problem.outputs[0];
     if (!takes_weights(problem)) return {Reason::element_type, "elements", "f32"};
     if (!b.constant || b.dims.rank() != 2) return {Reason::not_constant, "the right operand, a matrix,"};
-    if (a.dims.rank() < 1 || !a.dense() || !y.dense()) return {Reason::view, "an operand"};
+    if (!pitch_of(a) || !pitch_of(y)) return {Reason::view, "an operand"};
     if (!plain) return {Reason::attribute, "transA, alpha and beta", "0, 1 and 1"};
     if (problem.inputs.size() > 3 &&
-        !(problem.inputs[3].dtype == DType::f32 && problem.inputs[3].dims == y.dims && problem.inputs[3].dense()))
-      return {Reason::shape, "the residual", "the result's type and sizes, in one piece"};
+        !(problem.inputs[3].dtype == DType::f32 && problem.inputs[3].dims == y.dims && pitch_of(problem.inputs[3])))
+      return {Reason::shape, "the residual", "the result's type and sizes, in rows"};
     return {};
   }
 };
