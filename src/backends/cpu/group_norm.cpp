@@ -96,7 +96,7 @@ class GroupStep : public backends::Step {
     float* own;   // of the worker: two lists of channels
   };
 
-  size_t own_floats() const { return 2 * static_cast<size_t>(last_ ? channels_ * repeats_ : 1); }
+  size_t own_floats() const { return 2 * static_cast<size_t>(last_ ? channels_ * repeats_ : plane_ == 1 ? group_ : 1); }
   int64_t size_of(int64_t part) const { return std::min(each_, count_ - part * each_); }
   /// Calls with each line that has some of these parts of all lines, and which of its own they are.
   template <class Visit>
@@ -180,6 +180,16 @@ class GroupStep : public backends::Step {
     const double inverse = 1 / std::sqrt(moments.variance + epsilon_);
     const int64_t start = line * count_;
     const int64_t g = line % groups_;
+    if (plane_ == 1) {
+      float *factors = run.own, *shifts = run.own + group_;
+      for (int64_t at = from; at < to; ++at) {
+        const int64_t own = shared_ ? g : g * group_ + at;
+        const double factor = run.scale[own] * inverse;
+        factors[at] = static_cast<float>(factor);
+        shifts[at] = static_cast<float>(run.bias[own] - moments.mean * factor);
+      }
+      return scale(run, start + from, to - from, factors + from, shifts + from, 1);
+    }
     int64_t channel = from == 0 ? 0 : from / plane_;  // of the group; small planes are shorter than a division
     for (int64_t at = from; at < to; ++channel) {
       const int64_t own = shared_ ? g : g * group_ + channel, stop = std::min(to, (channel + 1) * plane_);
