@@ -175,6 +175,20 @@ TEST(Kernels, OfConvolutionsAndProductsAreMadeFromStepsOfOtherSizes) {
     EXPECT_TRUE(resized.count(name)) << name;
 }
 
+TEST(Kernels, OfPackedWeightsTakeRowsThatLieApart) {
+  int taken = 0;
+  for (const Case& one : read_cases(folder)) {
+    if (one.node().op != "MatMul" && one.node().op != "Gemm") continue;
+    const std::vector<Tensor> results = reference(one);
+    for (const backends::Kernel* kernel : backends::kernels_for(one.node().op)) {
+      if (kernel->name != "direct" || backends::refusal(*kernel, problem_of(one, results, 1, false))) continue;
+      EXPECT_EQ(backends::refusal(*kernel, problem_of(one, results, 1, true)).text(), "") << one.name();
+      ++taken;
+    }
+  }
+  EXPECT_GT(taken, 9);
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, Ops, testing::ValuesIn(read_cases(folder)),
                          [](const auto& info) { return info.param.file + "_" + std::to_string(info.param.line); });
 
