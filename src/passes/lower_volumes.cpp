@@ -276,13 +276,14 @@ bool lower_overlapping(ir::Graph& graph, ir::NodeId id) {
   const auto x = volume(graph, node.inputs[0]), y = volume(graph, node.outputs[0]);
   const std::optional<Tensor> weights = numbers_of(graph, node.inputs[1]);
   if (!x || !y || !weights || weights->dtype() != DType::f32 || weights->dims().rank() != 5 ||
-      node.integer("group", 1) != 1 || node.text("auto_pad", "NOTSET") != "NOTSET" || node.has("output_shape") ||
-      node.has("activation") || !each_is(node.integers("dilations", {}), 1))
+      node.text("auto_pad", "NOTSET") != "NOTSET" || node.has("output_shape") || node.has("activation") ||
+      !each_is(node.integers("dilations", {}), 1))
     return false;
   const List strides = node.integers("strides", {1, 1, 1}), pads = node.integers("pads", List(6, 0)),
              extra = node.integers("output_padding", {0, 0, 0});
   if (std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad < 0; })) return false;
   const Dims& d = weights->dims();
+  const int64_t groups = node.integer("group", 1);
   const FrameTaps frames((*x)[1], (*y)[1], d[2], strides[0], pads[0]);
   if (frames.has_gaps()) return false;
   Chain chain{graph, node, graph.value(node.outputs[0]).name, node.inputs[0]};
@@ -291,26 +292,39 @@ bool lower_overlapping(ir::Graph& graph, ir::NodeId id) {
   if (frames.before || frames.behind)
     chain.apply("Pad", {list({0, frames.before, 0, 0, 0, 0, frames.behind, 0, 0, 0})}, {{"mode", "constant"}});
   const ir::ValueId padded = chain.value;
-  std::vector<ir::ValueId> made;
-  for (const std::vector<FrameTaps::Tap>& taps : frames.phases) {
-    std::vector<ir::ValueId> seen;
-    for (const FrameTaps::Tap& tap : taps) {
-      const int64_t begin = frames.before + tap.offset;
-      chain.value = padded;
-      chain.apply("Slice", {list({begin}), list({begin + frames.count}), list({1}), list({1})}, {});
-      seen.push_back(chain.value);
-    }
-    chain.value = seen[0];
-    if (seen.size() > 1) chain.apply("Concat", {seen.begin() + 1, seen.end()}, {{"axis", int64_t{2}}});
+  const auto seen = [&](const FrameTaps::Tap& tap) {
+    const int64_t begin = frames.before + tap.offset;
+    chain.value = padded;
+    chain.apply("Slice", {list({begin}), list({begin + frames.count}), list({1}), list({1})}, {});
+    return chain.value;
+  };
+  // Taps whose frames lie side by side as channels.
+  const auto transposed = [&](const std::vector<FrameTaps::Tap>& taps, bool biased) {
+    std::vector<ir::ValueId> all;
+    for (const FrameTaps::Tap& tap : taps) all.push_back(seen(tap));
+    chain.value = all[0];
+    if (all.size() > 1) chain.apply("Concat", {all.begin() + 1, all.end()}, {{"axis", int64_t{2}}});
     chain.reshape({-1, static_cast<int64_t>(taps.size()) * d[0], (*x)[2], (*x)[3]});
     std::vector<ir::ValueId> operands{
         graph.add_constant(graph.value(node.inputs[1]).name, taps_of_phase(*weights, taps))};
-    if (node.inputs.size() > 2) operands.push_back(node.inputs[2]);
-    chain.apply("ConvTranspose", operands,
-                {{"kernel_shape", List{d[3], d[4]}},
-                 {"strides", List{strides[1], strides[2]}},
-                 {"pads", List{pads[1], pads[2], pads[4], pads[5]}},
-                 {"output_padding", List{extra[1], extra[2]}}});
+    if (biased && node.inputs.size() > 2) operands.push_back(node.inputs[2]);
+    ir::Attributes attributes{{"kernel_shape", List{d[3], d[4]}},
+                              {"strides", List{strides[1], strides[2]}},
+                              {"pads", List{pads[1], pads[2], pads[4], pads[5]}},
+                              {"output_padding", List{extra[1], extra[2]}}};
+    if (groups > 1) attributes["group"] = groups;
+    chain.apply("ConvTranspose", operands, attributes);
+    return chain.value;
+  };
+  std::vector<ir::ValueId> made;
+  for (const std::vector<FrameTaps::Tap>& taps : frames.phases) {
+    // Channels of a group would lie apart there: the sum of one for each frame.
+    ir::ValueId sum = transposed(groups == 1 ? taps : std::vector{taps[0]}, true);
+    for (size_t at = 1; groups > 1 && at < taps.size(); ++at) {
+      transposed({taps[at]}, false);
+      chain.apply("Add", {sum}, {});
+      sum = chain.value;
+    }
     chain.apply("Transpose", {}, {{"perm", List{0, 2, 3, 1}}});
     chain.reshape({-1, 1, (*y)[2], (*y)[3], (*y)[0]});
     made.push_back(chain.value);
