@@ -43,24 +43,21 @@ static TENON_INLINE Vec tanh(Vec x) {
   return select_less(a, set1(0.625f), small_tanh(x), bit_or(large, sign_of(x)));
 }
 
-// Least-squares fits: x * P(x^2) below 1, 1 - exp(Q(x)) up to 4, where erf rounds to 1.
+// x P(x^2) / Q(x^2), a minimax fit up to 4, where it reaches 1; relative error about 4e-7.
 static TENON_INLINE Vec erf(Vec x) {
-  const Vec a = min(set1(4.f), abs(x)), z = mul(x, x);
-  Vec p = set1(7.847262168e-05f);
-  p = fma(p, z, set1(-8.008193108e-04f));
-  p = fma(p, z, set1(5.188099575e-03f));
-  p = fma(p, z, set1(-2.685369179e-02f));
-  p = fma(p, z, set1(1.128358245e-01f));
-  p = fma(p, z, set1(-3.761262596e-01f));
-  p = fma(p, z, set1(1.128379107e+00f));
-  Vec q = set1(-1.154907746e-03f);
-  q = fma(q, a, set1(1.481101755e-02f));
-  q = fma(q, a, set1(-8.872874826e-02f));
-  q = fma(q, a, set1(-6.543555856e-01f));
-  q = fma(q, a, set1(-1.117530823e+00f));
-  q = fma(q, a, set1(-2.646552632e-03f));
-  const Vec large = bit_or(sub(set1(1.f), exp(q)), sign_of(x));
-  return select_less(a, set1(1.f), mul(p, x), large);
+  const Vec a = min(set1(4.f), max(set1(-4.f), x)), z = mul(a, a);
+  Vec p = set1(1.911031721e-08f), q = set1(1.021077794e-03f);
+  p = fma(p, z, set1(-1.942256082e-06f));
+  q = fma(q, z, set1(1.495787079e-02f));
+  p = fma(p, z, set1(1.472817092e-04f));
+  q = fma(q, z, set1(1.179698951e-01f));
+  p = fma(p, z, set1(3.990457717e-03f));
+  q = fma(q, z, set1(5.168894446e-01f));
+  p = fma(p, z, set1(5.152459650e-02f));
+  q = fma(q, z, set1(1.f));
+  p = fma(p, z, set1(2.071232433e-01f));
+  p = fma(p, z, set1(1.128379094e+00f));
+  return min(set1(1.f), max(set1(-1.f), div(mul(a, p), q)));
 }
 
 // sin(x + quarters pi / 2) for 0 <= x < most_of_sine, absolute error about 1e-7: what is left of x behind whole

@@ -28,22 +28,20 @@ __device__ __forceinline__ float exact_tanh(float x) {
   return copysignf(__fsub_rn(1.f, __fdiv_rn(2.f, __fadd_rn(exact_exp(__fadd_rn(a, a)), 1.f))), x);
 }
 __device__ __forceinline__ float exact_erf(float x) {
-  const float a = fabsf(x) > 4.f ? 4.f : fabsf(x), z = __fmul_rn(x, x);
-  float p = 7.847262168e-05f;
-  p = apart(p, z, -8.008193108e-04f);
-  p = apart(p, z, 5.188099575e-03f);
-  p = apart(p, z, -2.685369179e-02f);
-  p = apart(p, z, 1.128358245e-01f);
-  p = apart(p, z, -3.761262596e-01f);
-  p = apart(p, z, 1.128379107e+00f);
-  if (a < 1.f) return __fmul_rn(p, x);
-  float q = -1.154907746e-03f;
-  q = apart(q, a, 1.481101755e-02f);
-  q = apart(q, a, -8.872874826e-02f);
-  q = apart(q, a, -6.543555856e-01f);
-  q = apart(q, a, -1.117530823e+00f);
-  q = apart(q, a, -2.646552632e-03f);
-  return copysignf(__fsub_rn(1.f, exact_exp(q)), x);
+  if (x != x) return x;
+  const float a = fminf(4.f, fmaxf(-4.f, x)), z = __fmul_rn(a, a);
+  float p = 1.911031721e-08f, q = 1.021077794e-03f;
+  p = apart(p, z, -1.942256082e-06f);
+  q = apart(q, z, 1.495787079e-02f);
+  p = apart(p, z, 1.472817092e-04f);
+  q = apart(q, z, 1.179698951e-01f);
+  p = apart(p, z, 3.990457717e-03f);
+  q = apart(q, z, 5.168894446e-01f);
+  p = apart(p, z, 5.152459650e-02f);
+  q = apart(q, z, 1.f);
+  p = apart(p, z, 2.071232433e-01f);
+  p = apart(p, z, 1.128379094e+00f);
+  return fminf(1.f, fmaxf(-1.f, __fdiv_rn(__fmul_rn(a, p), q)));
 }
 // Of x <= 0, less 1.
 __device__ __forceinline__ float exact_expm1(float x) {
