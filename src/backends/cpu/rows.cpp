@@ -43,10 +43,12 @@ bool Rows::contiguous() const {
   return strides_[count_][last] == 1 || dims_[last] == 1;
 }
 
-bool Rows::is_short() const {
+bool Rows::is_short() const { return has_short_lines() && is_beside(); }
+
+bool Rows::has_short_lines() const {
   constexpr int64_t shortest = 33;
   const size_t last = dims_.rank() - 1;
-  return last > 0 && dims_[last] < shortest && is_beside();
+  return last > 0 && dims_[last] < shortest;
 }
 
 bool Rows::is_beside() const {

@@ -33,6 +33,8 @@ class Rows {
   /// Whether the innermost axis is short, and the output lies side by side along the two innermost: then lines of these
   /// two are walked as one row.
   bool is_short() const;
+  /// The same wherever the output lies.
+  bool has_short_lines() const;
   /// Whether two lines or more of the innermost axis fit into `most` elements, and are more than a vector or two.
   bool has_lines(int64_t most) const;
   /// Calls f(offsets, lines) for this worker's share of them, of at most `most` elements.
