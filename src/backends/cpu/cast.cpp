@@ -5,6 +5,7 @@
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/loops.h"
+#include "backends/cpu/kernels/f32/rows.h"
 #include "ops/scalar.h"
 
 namespace tenon::cpu::cast {
@@ -46,7 +47,12 @@ void from_half(std::byte* dst, const std::byte* src, int64_t count) {
   loops(active_isa()).from_half(reinterpret_cast<float*>(dst), reinterpret_cast<const uint16_t*>(src), count);
 }
 
+void from_bool(std::byte* dst, const std::byte* src, int64_t count) {
+  row_ops(active_isa()).from_bool(reinterpret_cast<float*>(dst), reinterpret_cast<const uint8_t*>(src), count);
+}
+
 Convert conversion(DType from, DType to) {
+  if (from == DType::boolean && to == DType::f32) return from_bool;
   if (from == DType::f32 && to == DType::f16) return to_half;
   if (from == DType::f16 && to == DType::f32) return from_half;
   switch (from) {

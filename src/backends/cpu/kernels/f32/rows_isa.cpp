@@ -284,10 +284,14 @@ void dots(float* dst, const float* src, const float* x, int64_t rows, int64_t co
   for (; row < rows; ++row) dots_of<1>(dst + row, src + row * count, x, count);
 }
 
+void from_bool(float* __restrict dst, const uint8_t* __restrict src, int64_t count) {
+  for (int64_t at = 0; at < count; ++at) dst[at] = src[at] != 0 ? 1.f : 0.f;
+}
+
 }  // namespace
 
 extern const RowOps row_ops;
-const RowOps row_ops = {binary, unary, gate, scale, blend, fold, windows, softmax, dots};
+const RowOps row_ops = {binary, unary, gate, scale, blend, fold, windows, softmax, dots, from_bool};
 
 }  // namespace TENON_ISA_NAMESPACE
 }  // namespace tenon::cpu
