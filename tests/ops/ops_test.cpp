@@ -189,6 +189,30 @@ TEST(Kernels, OfPackedWeightsTakeRowsThatLieApart) {
   EXPECT_GT(taken, 9);
 }
 
+TEST(Kernels, OfExpressionsTakeElementsThatLieApart) {
+  int taken = 0;
+  for (const Case& one : read_cases(folder)) {
+    if (one.kernels.empty() || one.kernels[0] != "rows" || one.file != "elementwise") continue;
+    const std::vector<Tensor> expected = reference(one);
+    backends::Problem problem = problem_of(one, expected, 2, false);
+    const auto set_apart = [](backends::Operand& operand) {
+      if (operand && !operand.constant)
+        for (size_t axis = 0; axis < operand.dims.rank(); ++axis) operand.strides[axis] *= 2;
+    };
+    std::for_each(problem.inputs.begin(), problem.inputs.end(), set_apart);
+    std::for_each(problem.outputs.begin(), problem.outputs.end(), set_apart);
+    for (const backends::Kernel* kernel : backends::kernels_for(one.node().op)) {
+      if (kernel->name != "rows") continue;
+      EXPECT_EQ(backends::refusal(*kernel, problem).text(), "") << one.name();
+      if (backends::refusal(*kernel, problem)) continue;
+      const test::Tolerance tolerance{.element = one.tolerance, .mean = one.tolerance / 2};
+      EXPECT_EQ(difference(run(one, problem, *kernel->make(problem))[0], expected[0], tolerance), "") << one.name();
+      ++taken;
+    }
+  }
+  EXPECT_GT(taken, 20);
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, Ops, testing::ValuesIn(read_cases(folder)),
                          [](const auto& info) { return info.param.file + "_" + std::to_string(info.param.line); });
 
