@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/largest.h"
 #include "backends/cpu/pool_window.h"
 #include "backends/kernel.h"

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "backends/kernel.h"
+#include "backends/cpu/affine_program.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/loops.h"
 #include "backends/cpu/kernels/f32/rows.h"
@@ -19,6 +20,8 @@ using backends::Reason;
 using ops::Instruction;
 
 constexpr int64_t strip = 512;     // elements a program works on at a time, so that its registers stay in L1
+constexpr int64_t least_bytes = 64;         // of a line that is not copied beside others
+constexpr int64_t most_in_place = 8 << 10;  // elements of lines taken together
 constexpr int64_t short_row = 16;  // below this, rows that are no lines are gathered into strips
 
 std::vector<Instruction> program_of(const Problem& problem) {
@@ -30,11 +33,13 @@ std::vector<Instruction> program_of(const Problem& problem) {
 /// makes and `dequant` reads.
 class ProgramStep : public backends::Step {
  public:
-  explicit ProgramStep(const Problem& problem)
+  explicit ProgramStep(const Problem& problem, std::optional<AffineProgram> affine = std::nullopt)
       : rows_(problem, problem.inputs.size()),
         walk_(walk_of(rows_)),
         inputs_(problem.inputs.size()),
         program_(program_of(problem)),
+        affine_(std::move(affine)),
+        run_affine_(byte_affine(isa_for(problem))),
         gives_bytes_(ops::gives_bytes(program_)),
         threads_(problem.threads),
         ops_(row_ops(isa_for(problem))),
@@ -44,6 +49,7 @@ class ProgramStep : public backends::Step {
     for (size_t k = 0; k < program_.size(); ++k) is_gate_[k] = finds_gate(k);
     // One call for a row is worth no copy.
     if (program_.size() == 3 && is_gate_[2] && has_rows(rows_)) walk_ = Walk::rows;
+    if (affine_ && rows_.row_length() >= least_bytes && walk_ == Walk::lines) walk_ = Walk::lines_in_place;
   }
   size_t workspace_bytes() const override { return static_cast<size_t>(threads_) * worker_bytes(); }
 
@@ -51,6 +57,7 @@ class ProgramStep : public backends::Step {
     auto* const own = reinterpret_cast<float*>(worker.workspace + static_cast<size_t>(worker.id) * worker_bytes());
     if (walk_ == Walk::gathered) return run_gathered(inputs, outputs[0], own, worker);
     if (walk_ == Walk::lines) return run_lines(inputs, outputs[0], own, worker);
+    if (walk_ == Walk::lines_in_place) return run_in_place(inputs, outputs[0], worker);
     rows_.each(worker, [&](const int64_t* at, int64_t count) {
       for (int64_t begin = 0; begin < count; begin += strip) {
         Sources sources;
@@ -64,8 +71,9 @@ class ProgramStep : public backends::Step {
 
  private:
   using Sources = std::array<const std::byte*, Rows::most_operands>;
-  /// As they lie; several short ones side by side in a strip; element by element, where two axes hold few.
-  enum class Walk { rows, lines, gathered };
+  /// As they lie; several short ones side by side in a strip, or each where it lies; element by element, where two axes
+  /// hold few.
+  enum class Walk { rows, lines, lines_in_place, gathered };
 
   static bool has_rows(const Rows& rows) { return rows.contiguous() && rows.row_length() >= short_row; }
   static Walk walk_of(const Rows& rows) {
@@ -87,7 +95,9 @@ class ProgramStep : public backends::Step {
   }
 
   /// Strips each worker holds: results of the program, then gathered inputs and the output.
-  size_t registers() const { return program_.size() + (walk_ != Walk::rows ? inputs_ + 1 : 0); }
+  size_t registers() const {
+    return program_.size() + (walk_ == Walk::lines || walk_ == Walk::gathered ? inputs_ + 1 : 0);
+  }
   size_t worker_bytes() const { return set_apart(registers() * strip * sizeof(float)); }
 
   void run_lines(std::byte* const* inputs, std::byte* y, float* own, const Worker& worker) const {
@@ -115,6 +125,29 @@ class ProgramStep : public backends::Step {
     rows_.each_beside(worker, take, strip);
   }
 
+  /// Of an affine program.
+  void run_in_place(std::byte* const* inputs, std::byte* y, const Worker& worker) const {
+    const auto count = static_cast<size_t>(affine_->affine.count);
+    std::array<int64_t, ByteAffine::most> pitches;
+    std::array<const void*, ByteAffine::most> operands;
+    for (size_t k = 0; k < count; ++k) {
+      const size_t input = affine_->inputs[k];
+      pitches[k] = rows_.pitch(input) * size_of_element(is_bytes_[input]);
+    }
+    const auto take = [&](const int64_t* at, int64_t lines) {
+      for (size_t k = 0; k < count; ++k) {
+        const size_t input = affine_->inputs[k];
+        operands[k] = inputs[input] + at[input] * size_of_element(is_bytes_[input]);
+      }
+      auto* to = reinterpret_cast<uint8_t*>(y) + at[inputs_];
+      for (int64_t line = 0; line < lines; ++line, to += rows_.pitch(inputs_)) {
+        run_affine_(affine_->affine, operands.data(), to, rows_.row_length());
+        for (size_t k = 0; k < count; ++k) operands[k] = static_cast<const std::byte*>(operands[k]) + pitches[k];
+      }
+    };
+    rows_.each_beside(worker, take, most_in_place);
+  }
+
   void run_gathered(std::byte* const* inputs, std::byte* y, float* own, const Worker& worker) const {
     float* gathered = own + program_.size() * strip;
     float* result = gathered + inputs_ * strip;
@@ -138,6 +171,11 @@ class ProgramStep : public backends::Step {
   }
 
   void evaluate(const Sources& sources, float* registers, std::byte* y, int64_t count) const {
+    if (affine_) {
+      std::array<const void*, ByteAffine::most> operands;
+      for (size_t k = 0; k < operands.size(); ++k) operands[k] = sources[affine_->inputs[k]];
+      return run_affine_(affine_->affine, operands.data(), reinterpret_cast<uint8_t*>(y), count);
+    }
     for (size_t k = 0; k < program_.size(); ++k) {
       if (k + 2 < program_.size() && is_gate_[k + 2]) k += 2;
       const Instruction& step = program_[k];
@@ -188,6 +226,8 @@ class ProgramStep : public backends::Step {
   size_t inputs_;
   std::array<bool, Rows::most_operands> is_bytes_{};
   std::vector<Instruction> program_;
+  std::optional<AffineProgram> affine_;
+  RunByteAffine run_affine_;
   std::vector<bool> is_gate_;  // of each step, in whose place and that of the two before it one runs
   bool gives_bytes_;
   int threads_;
@@ -244,7 +284,22 @@ Reason refuses_table(const Problem& problem) {
   return is_table(problem) ? Reason() : Reason(Reason::element_type, "rows on both sides", "bytes");
 }
 
-Reason refuses(const Problem& problem) {
+/// The program, if it is one that runs in registers and its inputs lie along the rows.
+std::optional<AffineProgram> affine_of(const Problem& problem) {
+  if (problem.outputs[0].dtype != DType::u8) return std::nullopt;
+  std::array<bool, Rows::most_operands> are_bytes;
+  const size_t count = problem.inputs.size();
+  for (size_t k = 0; k < count; ++k) are_bytes[k] = problem.inputs[k].dtype == DType::u8;
+  const auto affine = affine_program(program_of(problem), std::span(are_bytes).first(count));
+  if (!affine) return std::nullopt;
+  const Rows rows(problem, count);
+  if (!rows.contiguous()) return std::nullopt;
+  for (size_t k = 0; k < count; ++k)
+    if (rows.step(k) != 1) return std::nullopt;
+  return affine;
+}
+
+Reason refuses_any(const Problem& problem) {
   if (problem.inputs.empty() || problem.inputs.size() > Rows::most_operands)
     return {Reason::too_many, Rows::most_operands, "operands"};
   for (const backends::Operand& operand : problem.inputs)
@@ -254,11 +309,26 @@ Reason refuses(const Problem& problem) {
   return problem.outputs[0].dims.elements() == 0 ? Reason(Reason::empty) : Reason();
 }
 
+Reason refuses(const Problem& problem) {
+  if (const Reason reason = refuses_any(problem)) return reason;
+  return affine_of(problem) ? Reason(Reason::other_kernel) : Reason();
+}
+
+Reason refuses_affine(const Problem& problem) {
+  if (const Reason reason = refuses_any(problem)) return reason;
+  return affine_of(problem) ? Reason() : Reason(Reason::other_kernel);
+}
+
+std::unique_ptr<backends::Step> make_affine(const Problem& problem) {
+  return std::make_unique<ProgramStep>(problem, affine_of(problem));
+}
+
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ProgramStep>(problem); }
 
 std::unique_ptr<backends::Step> make_table(const Problem& problem) { return std::make_unique<TableStep>(problem); }
 
 const backends::KernelRegistrar registered({"tenon:Elementwise", "program", 1, refuses, make});
+const backends::KernelRegistrar affine({"tenon:Elementwise", "bytes", 1, refuses_affine, make_affine});
 const backends::KernelRegistrar table({"tenon:Elementwise", "table", 2, refuses_table, make_table});
 
 }  // namespace

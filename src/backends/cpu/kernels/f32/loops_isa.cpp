@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cpu/kernels/f32/loops.h"
-#include "backends/cpu/kernels/f32/turn.h"
-
 #include <algorithm>
 
-#include "backends/cpu/kernels/int8/simd_int8.h"
+#include "backends/cpu/kernels/f32/loops.h"
+#include "backends/cpu/kernels/f32/turn.h"
+#include "backends/cpu/kernels/int8/quantise_near.h"
 
 namespace tenon::cpu {
 namespace TENON_ISA_NAMESPACE {
@@ -330,7 +329,8 @@ TENON_INLINE void quantise(T* dst, const float* src, float scale, int32_t zero_p
   }
 }
 void quantise_u8(uint8_t* dst, const float* src, float scale, int32_t zero_point, int64_t count) {
-  quantise(dst, src, scale, zero_point, count, 0, 255);
+  const int64_t at = quantise_fours(dst, src, scale, zero_point, count);
+  quantise(dst + at, src + at, scale, zero_point, count - at, 0, 255);
 }
 void quantise_i8(int8_t* dst, const float* src, float scale, int32_t zero_point, int64_t count) {
   quantise(dst, src, scale, zero_point, count, -128, 127);

@@ -65,6 +65,10 @@ static TENON_INLINE void in_order(IVec& low, IVec& high) {
 }
 static TENON_INLINE Vec to_float(IVec v) { return _mm512_cvtepi32_ps(v); }
 static TENON_INLINE IVec to_int(Vec v) { return _mm512_cvtps_epi32(v); }
+// The larger of two numbers without a sign; what is no number is larger than any.
+static TENON_INLINE Vec larger_or_nan(Vec a, Vec b) {
+  return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+}
 static TENON_INLINE IVec widen_u8(const uint8_t* p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p)); }
 // Two vectors and a zero point in every 16 bits: values of 0 to 255 once that is added.
 static TENON_INLINE void store_bytes(uint8_t* p, IVec a, IVec b, IVec zero_point) {
@@ -183,6 +187,9 @@ static TENON_INLINE void in_order(IVec& low, IVec& high) {
 }
 static TENON_INLINE Vec to_float(IVec v) { return _mm256_cvtepi32_ps(v); }
 static TENON_INLINE IVec to_int(Vec v) { return _mm256_cvtps_epi32(v); }
+static TENON_INLINE Vec larger_or_nan(Vec a, Vec b) {
+  return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+}
 static TENON_INLINE IVec widen_u8(const uint8_t* p) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p));
 }
@@ -271,6 +278,9 @@ static TENON_INLINE IVec pair_high(IVec a, IVec b) { return _mm_unpackhi_epi16(a
 static TENON_INLINE void in_order(IVec&, IVec&) {}
 static TENON_INLINE Vec to_float(IVec v) { return _mm_cvtepi32_ps(v); }
 static TENON_INLINE IVec to_int(Vec v) { return _mm_cvtps_epi32(v); }
+static TENON_INLINE Vec larger_or_nan(Vec a, Vec b) {
+  return _mm_castsi128_ps(_mm_max_epi32(_mm_castps_si128(a), _mm_castps_si128(b)));
+}
 static TENON_INLINE IVec widen_u8(const uint8_t* p) { return _mm_cvtepu8_epi32(_mm_cvtsi32_si128(four_bytes(p))); }
 static TENON_INLINE void store_bytes(uint8_t* p, IVec a, IVec b, IVec zero_point) {
   const __m128i words = _mm_add_epi16(_mm_packs_epi32(a, b), zero_point);
