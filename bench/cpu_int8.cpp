@@ -22,14 +22,17 @@ struct Layer {
   int64_t side, in, out;
   int kernel, stride;
   bool residual = false;
+  int64_t frames = 1;  // that lie apart
 };
 
-constexpr Layer layers[] = {
-    {640, 3, 16, 3, 2},   {224, 3, 64, 7, 2},    {320, 16, 32, 3, 2},       {160, 16, 16, 3, 1},
-    {80, 32, 32, 3, 1},   {80, 64, 80, 3, 1},    {80, 80, 80, 3, 1},        {56, 64, 64, 3, 1},
-    {28, 128, 128, 3, 1}, {14, 256, 256, 3, 1},  {7, 512, 512, 3, 1},       {160, 48, 32, 1, 1},
-    {55, 128, 16, 1, 1},  {56, 64, 256, 1, 1},   {14, 1024, 256, 1, 1},     {7, 512, 2048, 1, 1},
-    {56, 256, 512, 1, 2}, {28, 512, 1024, 1, 2}, {56, 64, 256, 1, 1, true}, {14, 256, 1024, 1, 1, true}};
+constexpr Layer layers[] = {{640, 3, 16, 3, 2},           {224, 3, 64, 7, 2},           {320, 16, 32, 3, 2},
+                            {160, 16, 16, 3, 1},          {80, 32, 32, 3, 1},           {80, 64, 80, 3, 1},
+                            {80, 80, 80, 3, 1},           {56, 64, 64, 3, 1},           {28, 128, 128, 3, 1},
+                            {14, 256, 256, 3, 1},         {7, 512, 512, 3, 1},          {160, 48, 32, 1, 1},
+                            {55, 128, 16, 1, 1},          {56, 64, 256, 1, 1},          {14, 1024, 256, 1, 1},
+                            {7, 512, 2048, 1, 1},         {56, 256, 512, 1, 2},         {28, 512, 1024, 1, 2},
+                            {56, 64, 256, 1, 1, true},    {14, 256, 1024, 1, 1, true},  {48, 48, 16, 3, 1, false, 3},
+                            {48, 96, 16, 3, 1, false, 3}, {24, 96, 32, 3, 1, false, 3}, {48, 3, 16, 3, 1}};
 
 ConvShape shape_of(const Layer& layer) {
   ConvShape s{};
@@ -38,7 +41,8 @@ ConvShape shape_of(const Layer& layer) {
   s.kernel_h = s.kernel_w = layer.kernel, s.stride_h = s.stride_w = layer.stride;
   s.pad_top = s.pad_left = layer.kernel / 2;
   s.out_h = s.out_w = (layer.side + 2 * (layer.kernel / 2) - layer.kernel) / layer.stride + 1;
-  s.in_pixel = s.in_c, s.in_row = s.in_w * s.in_pixel, s.in_image = s.in_h * s.in_row;
+  s.slices = layer.frames, s.in_pixel = s.in_c / s.slices, s.in_row = s.in_w * s.in_pixel;
+  s.in_slice = s.in_h * s.in_row, s.in_image = s.slices * s.in_slice;
   s.out_pixel = s.out_c, s.out_row = s.out_w * s.out_pixel, s.out_image = s.out_h * s.out_row;
   s.res_pixel = s.out_pixel, s.res_row = s.out_row, s.res_image = s.out_image;
   return s;

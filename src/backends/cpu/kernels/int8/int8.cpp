@@ -13,7 +13,7 @@ namespace tenon::cpu {
 
 namespace {
 
-constexpr int64_t kMostPanelBytes = 12 << 10;  // of a block's weights, beside the windows in L1
+constexpr int64_t kMostPanelBytes = 24 << 10;  // of a block's weights, beside the windows in L1
 constexpr int64_t kSmallBlockBytes = 24 << 10, kLargeBlockBytes = 128 << 10, kResidentWeights = 256 << 10;
 constexpr int64_t kMinTiles = 4, kMaxTiles = 170, kMaxTilesOfSums = 24;
 constexpr int64_t kLeastOutside = 50;  // of as many rows of windows one lies outside
