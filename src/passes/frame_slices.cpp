@@ -20,35 +20,31 @@ std::optional<FrameSlice> frame_slice(const ir::Graph& graph, const ir::Node& no
   return FrameSlice{node.inputs[0], begins->front(), strides->front(), (*shape)[static_cast<size_t>(axis)].value()};
 }
 
-namespace {
-
-int64_t frames_of_zeros(const ir::Graph& graph, ir::ValueId value, int64_t axis) {
-  const Tensor* zeros = graph.constant(value);
-  if (!zeros || zeros->dtype() != DType::f32 || zeros->dims().rank() != volume_axes) return 0;
-  const auto* first = zeros->data<float>();
-  const bool all = std::all_of(first, first + zeros->elements(), [](float x) { return x == 0; });
-  return all ? zeros->dims()[static_cast<size_t>(axis)] : 0;
-}
-
-}  // namespace
-
-std::optional<PaddedVolume> padded_volume(const ir::Graph& graph, ir::ValueId value,
-                                          const std::vector<ir::NodeId>& readers, const std::set<ir::NodeId>& taken,
-                                          int64_t axis) {
+std::optional<PaddedFrames> padded_frames(const ir::Graph& graph, ir::ValueId value,
+                                          const std::vector<ir::NodeId>& group, const std::set<ir::NodeId>& taken,
+                                          const std::function<bool(const Tensor&)>& is_padding, int64_t axis) {
   const ir::NodeId maker = graph.value(value).producer;
   if (maker == ir::no_node || taken.count(maker) || graph.is_output(value)) return std::nullopt;
   const ir::Node& concat = graph.node(maker);
   if (concat.op != "Concat" || concat.integer("axis", 0) != axis) return std::nullopt;
   for (const ir::NodeId user : graph.value(value).users)
-    if (std::find(readers.begin(), readers.end(), user) == readers.end()) return std::nullopt;
-  PaddedVolume padded{maker, ir::no_value, 0, 0};
+    if (std::find(group.begin(), group.end(), user) == group.end()) return std::nullopt;
+  PaddedFrames padded{maker, ir::no_value, 0, 0};
   for (const ir::ValueId input : concat.inputs) {
-    const int64_t zeros = frames_of_zeros(graph, input, axis);
-    if (zeros == 0 && padded.volume != ir::no_value) return std::nullopt;
-    if (zeros == 0) padded.volume = input;
-    else (padded.volume == ir::no_value ? padded.before : padded.behind) += zeros;
+    const Tensor* constant = graph.constant(input);
+    const bool pads = constant && constant->dims().rank() == volume_axes && is_padding(*constant);
+    const int64_t frames = pads ? constant->dims()[static_cast<size_t>(axis)] : 0;
+    if (frames == 0 && padded.volume != ir::no_value) return std::nullopt;
+    if (frames == 0) padded.volume = input;
+    else (padded.volume == ir::no_value ? padded.before : padded.behind) += frames;
   }
   return padded.volume == ir::no_value ? std::nullopt : std::optional(padded);
+}
+
+bool are_zeros(const Tensor& frames) {
+  if (frames.dtype() != DType::f32) return false;
+  const auto* first = frames.data<float>();
+  return std::all_of(first, first + frames.elements(), [](float x) { return x == 0; });
 }
 
 }  // namespace tenon::passes

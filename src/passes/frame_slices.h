@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <functional>
 #include <optional>
 #include <set>
 #include <vector>
@@ -20,16 +21,20 @@ struct FrameSlice {
 /// sizes.
 std::optional<FrameSlice> frame_slice(const ir::Graph& graph, const ir::Node& node, int64_t axis = frames_axis);
 
-/// A volume between frames of zeros.
-struct PaddedVolume {
+/// A volume between frames of padding, as a Concat joins them.
+struct PaddedFrames {
   ir::NodeId concat;
   ir::ValueId volume;
   int64_t before, behind;
 };
 
-/// What `readers` alone read, where it is a volume that frames of zeros were joined to along an axis.
-std::optional<PaddedVolume> padded_volume(const ir::Graph& graph, ir::ValueId value,
-                                          const std::vector<ir::NodeId>& readers, const std::set<ir::NodeId>& taken,
+/// What nodes of a group alone read, where it is a volume that frames of padding were joined to along an axis;
+/// `is_padding` says of a constant whether it is such.
+std::optional<PaddedFrames> padded_frames(const ir::Graph& graph, ir::ValueId value,
+                                          const std::vector<ir::NodeId>& group, const std::set<ir::NodeId>& taken,
+                                          const std::function<bool(const Tensor&)>& is_padding,
                                           int64_t axis = frames_axis);
+/// Padding of floats.
+bool are_zeros(const Tensor& frames);
 
 }  // namespace tenon::passes

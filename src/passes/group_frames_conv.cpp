@@ -11,13 +11,22 @@
 namespace tenon::passes::group_frames_conv {
 namespace {
 
-constexpr int64_t channels_axis = 4;
+constexpr int64_t channels_axis = 4, most_frames = int64_t{1} << 28;
+constexpr size_t zero_at = 5;  // the input's zero point, of bytes
 
 /// tenon:FramesConv: a convolution whose channels are those of `count` frames, the first that output frame i sees lies
-/// at i * stride, the others `step` behind each other. Inputs: the volume, then those of Conv; the output is its own.
-/// The attributes of Conv stand behind "conv.", `sizes` are those of an image that it sees.
+/// at i * stride, the others `step` behind each other; of bytes, `before` frames of the zero point lie before those of
+/// the volume and `behind` behind them. Inputs: the volume, then those of Conv; the output is its own. The attributes
+/// of Conv stand behind "conv.", `sizes` are those of an image that it sees.
 std::vector<ir::ValueId> members(ir::Graph& graph, const ir::Node& group, const std::vector<ir::ValueId>& inputs) {
-  const ir::ValueId frames = graph.apply("tenon:Frames", {inputs[0]},
+  ir::ValueId volume = inputs[0];
+  if (const int64_t before = group.integer("before", 0), behind = group.integer("behind", 0); before || behind) {
+    const std::vector<int64_t> around{0, before, 0, 0, 0, 0, behind, 0, 0, 0};
+    std::vector<ir::ValueId> operands{volume, constant(graph, "frames", around)};
+    if (inputs.size() > zero_at && inputs[zero_at] != ir::no_value) operands.push_back(inputs[zero_at]);
+    volume = graph.apply("Pad", operands, {}, group.origins);
+  }
+  const ir::ValueId frames = graph.apply("tenon:Frames", {volume},
                                          {{"axis", frames_axis},
                                           {"along", channels_axis},
                                           {"count", group.integer("count", 1)},
@@ -63,6 +72,32 @@ std::optional<Frames> frames_of(const ir::Graph& graph, ir::NodeId id, const std
   return found;
 }
 
+/// Takes the volume that frames of the zero point were joined to, where each image sees a frame of it.
+void leave_padding_out(const ir::Graph& graph, Group& group, const std::set<ir::NodeId>& taken) {
+  const Tensor* zero = group.inputs.size() > zero_at ? graph.constant(group.inputs[zero_at]) : nullptr;
+  if (!zero || zero->dtype() != DType::u8) return;
+  const auto padded = padded_frames(graph, group.inputs[0], group.nodes, taken, [&](const Tensor& frames) {
+    const auto* first = frames.data<uint8_t>();
+    return frames.dtype() == DType::u8 &&
+           std::all_of(first, first + frames.elements(), [&](uint8_t x) { return x == *zero->data<uint8_t>(); });
+  });
+  const ir::Shape* shape = padded ? shape_of(graph, padded->volume) : nullptr;
+  if (!shape || shape->size() != volume_axes || !(*shape)[frames_axis].is_constant()) return;
+  const auto number = [&](const char* name) { return std::get<int64_t>(group.attributes.at(name)); };
+  const int64_t end = padded->before + (*shape)[frames_axis].value();
+  for (int64_t image = 0; image < number("frames"); ++image) {
+    bool sees = false;
+    for (int64_t k = 0; k < number("count") && !sees; ++k) {
+      const int64_t frame = image * number("stride") + k * number("step");
+      sees = frame >= padded->before && frame < end;
+    }
+    if (!sees) return;
+  }
+  group.nodes.insert(group.nodes.begin(), padded->concat);
+  group.inputs[0] = padded->volume;
+  group.attributes["before"] = padded->before, group.attributes["behind"] = padded->behind;
+}
+
 /// A convolution of frames that are copied beside each other for it alone.
 std::optional<Group> frames_conv_at(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
   const ir::Node& conv = graph.node(id);
@@ -95,6 +130,7 @@ std::optional<Group> frames_conv_at(const ir::Graph& graph, ir::NodeId id, const
   group.attributes["frames"] = frames->frames, group.attributes["count"] = count;
   group.attributes["step"] = frames->step, group.attributes["stride"] = frames->stride;
   group.attributes["sizes"] = sizes;
+  if (bytes) leave_padding_out(graph, group, taken);
   return group;
 }
 
@@ -107,10 +143,17 @@ ops::AttributeDefs attributes_of(const char* conv) {
           ops::attr::integers("sizes").internal()};
 }
 
+ops::AttributeDefs attributes_of_bytes() {
+  ops::AttributeDefs all = attributes_of("tenon:Int8Conv");
+  for (const char* name : {"before", "behind"})
+    all.push_back(ops::attr::integer(name).between(0, most_frames).internal());
+  return all;
+}
+
 const ops::Registrar op(ops::group_op<members>("tenon:FramesConv", 2, 4, 1, attributes_of("Conv"),
                                                ops::Trait::product | ops::Trait::convolution |
                                                    ops::Traits::weights_at({1})));
-const ops::Registrar int8_op(ops::group_op<members>("tenon:Int8FramesConv", 2, 11, 1, attributes_of("tenon:Int8Conv"),
+const ops::Registrar int8_op(ops::group_op<members>("tenon:Int8FramesConv", 2, 11, 1, attributes_of_bytes(),
                                                     ops::Trait::product | ops::Trait::convolution |
                                                         ops::Trait::quantised | ops::Traits::output_scale_at(7)));
 const GroupRegistrar registered("tenon:FramesConv", frames_conv_at, 2);

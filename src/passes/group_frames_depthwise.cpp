@@ -152,7 +152,7 @@ std::optional<Group> frames_depthwise_at(const ir::Graph& graph, ir::NodeId id, 
   group.attributes["frames"] = parts[0].seen.frames, group.attributes["count"] = count;
   group.attributes["step"] = parts[1].seen.begin, group.attributes["stride"] = parts[0].seen.stride;
   group.attributes["sizes"] = sizes;
-  if (const auto padded = padded_volume(graph, group.inputs[0], group.nodes, taken)) {
+  if (const auto padded = padded_frames(graph, group.inputs[0], group.nodes, taken, are_zeros)) {
     group.nodes.insert(group.nodes.begin(), padded->concat);
     group.inputs[0] = padded->volume;
     group.attributes["before"] = padded->before, group.attributes["behind"] = padded->behind;

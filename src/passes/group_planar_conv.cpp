@@ -104,7 +104,7 @@ void take_frames(const ir::Graph& graph, Group& group, Frames frames, const std:
   group.attributes["count"] = static_cast<int64_t>(frames.nodes.size()) - 1;
   group.attributes["step"] = frames.step, group.attributes["stride"] = frames.stride;
   group.nodes.insert(group.nodes.begin(), frames.nodes.begin(), frames.nodes.end());
-  const auto padded = padded_volume(graph, frames.volume, frames.nodes, taken, planes_axis);
+  const auto padded = padded_frames(graph, frames.volume, frames.nodes, taken, are_zeros, planes_axis);
   if (!padded) return;
   group.nodes.insert(group.nodes.begin(), padded->concat);
   group.inputs[0] = padded->volume;

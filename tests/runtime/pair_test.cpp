@@ -290,3 +290,29 @@ TEST(FramesConv, IsFoundOnBytes) {
   ASSERT_EQ(graph.nodes.size(), 1u);
   EXPECT_EQ(graph.nodes[0].op.str(), "tenon:Int8FramesConv");
 }
+
+TEST(FramesConv, LeavesFramesOfTheZeroPointOut) {
+  const auto ops_of = [](uint8_t padding, const std::string& more = "") {
+    ir::Graph graph = ir::parse(
+        "graph \"g\"\ninput %x : u8[2,4,7,9,8]\nconst %p : u8[2,1,7,9,8] = @1\nconst %axis : i64[1] = {1}\n"
+        "const %zero : i64[1] = {0}\nconst %one : i64[1] = {1}\nconst %four : i64[1] = {4}\n"
+        "const %five : i64[1] = {5}\nconst %sizes : i64[4] = {-1, 7, 9, 16}\nconst %w : i8[4,16,1,1] = @0\n"
+        "const %s : f32[] = {0.5}\nconst %z : u8[] = {7}\n"
+        "%v : u8[2,5,7,9,8] = Concat(%p, %x) {axis=1}\n"
+        "%a : u8[2,4,7,9,8] = Slice(%v, %zero, %four, %axis, %one)\n"
+        "%b : u8[2,4,7,9,8] = Slice(%v, %one, %five, %axis, %one)\n"
+        "%c : u8[2,4,7,9,16] = Concat(%a, %b) {axis=4}\n%d : u8[8,7,9,16] = Reshape(%c, %sizes)\n"
+        "%y : u8[8,7,9,4] = tenon:Int8Conv(%d, %w, _, _, %s, %z, %s, %s, %z) {layout=\"NHWC\"}\n" +
+            more + "output %y as \"y\"\n",
+        {Tensor::of<int8_t>(DType::i8, {4, 16, 1, 1}, std::vector<int8_t>(64, 1)),
+         Tensor::of<uint8_t>(DType::u8, {2, 1, 7, 9, 8}, std::vector<uint8_t>(2 * 7 * 9 * 8, padding))});
+    ops::infer(graph);
+    graph = passes::with_groups(graph, passes::groups_of(graph, backends::host().groups()));
+    std::string ops;
+    for (const ir::Node& node : graph.nodes) ops += node.op + " " + std::to_string(node.integer("before", 0)) + " ";
+    return ops;
+  };
+  EXPECT_EQ(ops_of(7), "tenon:Int8FramesConv 1 ");
+  EXPECT_EQ(ops_of(8), "Concat 0 tenon:Int8FramesConv 0 ");
+  EXPECT_EQ(ops_of(7, "output %v as \"v\"\n"), "Concat 0 tenon:Int8FramesConv 0 ");
+}

@@ -79,8 +79,8 @@ class Int8DirectKernel final : public Int8Kernel {
     if (shifts_) plan_.shifts = shifts_->data();
     plan_runs();
     pack(conv);
-    if (!conv.dynamic && !shifts_) row_sums_ = row_sums_of(conv);
-    plan_rows();
+    if (!conv.dynamic && !shifts_) part_sums_ = part_sums_of(conv);
+    plan_parts();
     plan_split(threads);
     plan_workspace();
   }
@@ -90,7 +90,7 @@ class Int8DirectKernel final : public Int8Kernel {
     other->plan_.shape = shape;
     other->plan_runs();
     if (other->numbers_ != numbers_ || other->units() != units()) return nullptr;
-    other->plan_rows();
+    other->plan_parts();
     other->plan_split(threads);
     other->plan_workspace();
     return other;
@@ -171,24 +171,51 @@ class Int8DirectKernel final : public Int8Kernel {
     plan_.start = packed_->start.data();
   }
 
-  // What the weights of each row of the kernel add to where the sums of a channel begin.
-  std::shared_ptr<const std::vector<int32_t>> row_sums_of(const Int8Conv& conv) const {
+  // Rows of the kernel, or slices where there are several: parts of windows that may be left out.
+  int64_t parts() const { return plan_.shape.slices > 1 ? plan_.shape.slices : plan_.shape.kernel_h; }
+
+  // What the weights of each part add to where the sums of a channel begin.
+  std::shared_ptr<const std::vector<int32_t>> part_sums_of(const Int8Conv& conv) const {
     const ConvShape& s = conv.shape;
     const int64_t padded = align_up(group_out(s), ops_.block), channels = padded * s.groups;
-    auto sums = std::make_shared<std::vector<int32_t>>(static_cast<size_t>(channels * s.kernel_h));
+    auto sums = std::make_shared<std::vector<int32_t>>(static_cast<size_t>(channels * parts()));
     if (is_int16()) return sums;
     each_weight(conv, ops_.block, [&](int64_t group, int64_t n, int64_t k, int channel, int16_t w) {
-      const int64_t row = k / group_in(s) / s.kernel_w;
-      (*sums)[static_cast<size_t>(row * channels + group * padded + n * ops_.block + channel)] -= conv.in_zero * w;
+      const int64_t c = group_in(s), part = s.slices > 1 ? k % c / (c / s.slices) : k / c / s.kernel_w;
+      (*sums)[static_cast<size_t>(part * channels + group * padded + n * ops_.block + channel)] -= conv.in_zero * w;
     });
     return sums;
+  }
+
+  // Where sums begin of which so many parts before and behind the others are left out.
+  const int32_t* starts_without(int64_t above, int64_t below) {
+    const size_t channels = part_sums_->size() / static_cast<size_t>(parts());
+    auto [found, is_new] = starts_.try_emplace({above, below}, channels, 0);
+    for (int64_t part = above; is_new && part < parts() - below; ++part)
+      for (size_t c = 0; c < channels; ++c) found->second[c] += (*part_sums_)[static_cast<size_t>(part) * channels + c];
+    return found->second.data();
+  }
+
+  void plan_parts() {
+    plan_.part_starts = nullptr, part_starts_.clear(), starts_.clear();
+    if (!part_sums_) return;
+    if (plan_.shape.slices > 1) plan_frames();
+    else plan_rows();
+    if (!part_starts_.empty()) plan_.part_starts = part_starts_.data();
+  }
+
+  void plan_frames() {
+    const ConvShape& s = plan_.shape;
+    for (int64_t image = 0; s.frame && image < s.batch; ++image) {
+      const FramesOutside frames(s, image);
+      part_starts_.push_back(starts_without(frames.above, frames.below));
+    }
   }
 
   // Rows of windows outside the image are left out where they are a part of all that is worth it.
   void plan_rows() {
     const ConvShape& s = plan_.shape;
-    plan_.row_starts = nullptr, row_starts_.clear(), starts_.clear();
-    if (s.slices != 1 || plan_.pixels || !row_sums_) return;
+    if (plan_.pixels) return;
     int64_t outside = 0;
     for (int64_t y = 0; y < s.out_h; ++y) {
       const RowsOutside rows(s, y);
@@ -196,15 +223,10 @@ class Int8DirectKernel final : public Int8Kernel {
       outside += rows.above + rows.below;
     }
     if (outside * kLeastOutside < s.out_h * s.kernel_h) return;
-    const size_t channels = row_sums_->size() / static_cast<size_t>(s.kernel_h);
     for (int64_t y = 0; y < s.out_h; ++y) {
       const RowsOutside rows(s, y);
-      auto [found, is_new] = starts_.try_emplace({rows.above, rows.below}, channels, 0);
-      for (int64_t row = rows.above; is_new && row < s.kernel_h - rows.below; ++row)
-        for (size_t c = 0; c < channels; ++c) found->second[c] += (*row_sums_)[static_cast<size_t>(row) * channels + c];
-      row_starts_.push_back(found->second.data());
+      part_starts_.push_back(starts_without(rows.above, rows.below));
     }
-    plan_.row_starts = row_starts_.data();
   }
 
   int32_t shift_of(int64_t place) const { return shifts_ ? (*shifts_)[static_cast<size_t>(place)] : 0; }
@@ -277,12 +299,19 @@ class Int8DirectKernel final : public Int8Kernel {
   int64_t numbers_;  // of a run before it is cut
   std::vector<int64_t> in_slice_, runs_;  // where the runs of a slice begin, and those of all
   std::shared_ptr<const Int8Packed> packed_;
-  std::shared_ptr<const std::vector<int32_t>> shifts_, row_sums_;
-  std::map<std::pair<int64_t, int64_t>, std::vector<int32_t>> starts_;  // by rows outside, above and below
-  std::vector<const int32_t*> row_starts_;
+  std::shared_ptr<const std::vector<int32_t>> shifts_, part_sums_;
+  std::map<std::pair<int64_t, int64_t>, std::vector<int32_t>> starts_;  // by parts left out, before and behind
+  std::vector<const int32_t*> part_starts_;
 };
 
-Reason refuses_direct(const Int8Conv& conv) { return conv.shape.in_nchw ? Reason(Reason::layout, "NHWC") : Reason(); }
+Reason refuses_direct(const Int8Conv& conv) {
+  const ConvShape& s = conv.shape;
+  if (s.in_nchw) return {Reason::layout, "NHWC"};
+  for (int64_t image = 0; s.frame && image < s.batch; ++image)
+    if (const FramesOutside frames(s, image); frames.above + frames.below >= s.slices)
+      return {Reason::shape, "the input", "a frame for each image"};
+  return {};
+}
 
 // Any weights of a channel that a shift makes bytes of.
 Reason refuses_dot(const Int8Conv& conv) {

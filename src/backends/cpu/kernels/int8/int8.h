@@ -54,8 +54,9 @@ struct Int8Plan {
   Int8Output output;
   const std::byte* packed;  // [group][block of output channels][run][unit][block] of 32 bits
   const int32_t* start;     // where sums begin, for the zero point of bytes; [group][whole blocks]
-  // Or null: for each row of outputs where its sums begin, as its windows' rows outside the image are left out.
-  const int32_t* const* row_starts;
+  // Or null: for each row of outputs where its sums begin, as its windows' rows outside the image are left out; of
+  // several slices for each image, as its frames outside the volume are.
+  const int32_t* const* part_starts;
   const int32_t* shifts;    // or null: what packed weights of a channel are less than the true ones; as `start`
   const int64_t* runs;      // bytes from a window's begin to that of each run
   int64_t run_count, run_units;  // and units of 32 bits in each, weights of 0 where numbers do not fill the last
@@ -79,6 +80,17 @@ struct RowsOutside {
   RowsOutside(const ConvShape& s, int64_t y) : above(0), below(0) {
     for (int64_t at = y * s.stride_h - s.pad_top, row = 0; row < s.kernel_h; ++row, at += s.dilation_h)
       above += at < 0, below += at >= s.in_h;
+  }
+};
+
+// Slices of what an image sees that are frames before the volume's first, and behind its last.
+struct FramesOutside {
+  int64_t above, below;
+  FramesOutside(const ConvShape& s, int64_t image) : above(0), below(0) {
+    if (!s.frame) return;
+    int64_t at = image * (s.in_image / s.frame) - s.frames_before;
+    for (int64_t slice = 0; slice < s.slices; ++slice, at += s.in_slice / s.frame)
+      above += at < 0, below += at >= s.frames;
   }
 };
 

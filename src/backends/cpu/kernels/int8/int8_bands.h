@@ -31,7 +31,7 @@ TENON_INLINE void copy_band_row(const Int8Plan& plan, const uint8_t* row, Elemen
 }
 
 // Copies the rows that the outputs [first, first + count) read, of each slice of the channels behind those of the one
-// before, and lists where the window of each begins in the first.
+// before, and lists where the window of each begins in the first. Slices that are left out are not copied.
 template <class Element>
 __attribute__((noinline)) void copy_bands(const Int8Plan& plan, const uint8_t* in, int64_t first, int64_t count,
                                           std::byte* band, const std::byte** windows) {
@@ -51,13 +51,17 @@ __attribute__((noinline)) void copy_bands(const Int8Plan& plan, const uint8_t* i
       cursor.x += n - 1;
       cursor.next();
     }
+    const FramesOutside outside(s, image);
     const int64_t y0 = top * s.stride_h - s.pad_top;
     const int64_t y1 = bottom * s.stride_h - s.pad_top + int64_t{s.kernel_h - 1} * s.dilation_h + 1;
     for (int64_t y = y0; y < y1; ++y, band += plan.band_row) {
       const uint8_t* const row = y >= 0 && y < s.in_h ? in + image * s.in_image + y * s.in_row : nullptr;
-      for (int64_t slice = 0; slice < s.slices; ++slice)
-        copy_band_row(plan, row ? row + slice * s.in_slice : nullptr,
+      for (int64_t slice = 0; slice < s.slices; ++slice) {
+        const bool inside = slice >= outside.above && slice < s.slices - outside.below;
+        if (!inside && plan.part_starts) continue;
+        copy_band_row(plan, row && inside ? row + slice * s.in_slice : nullptr,
                       reinterpret_cast<Element*>(band + slice * plan.band_slice));
+      }
     }
   }
 }

@@ -100,25 +100,46 @@ void run_pipelined(const Int8Plan& plan, const Int8Output& o, const Job& job, Ro
 }
 #endif
 
-// Calls f(plan of the runs that count, first of them, first place, count, its column) for the parts of `count` places
-// whose windows have the same rows outside the image.
-template <class F>
-TENON_INLINE void each_part_of_rows(const Int8Plan& plan, const PixelCursor& cursor, int64_t count, const F& f) {
-  const ConvShape& s = plan.shape;
-  const int64_t row_runs = plan.run_count / s.kernel_h;
-  int64_t x = cursor.x, y = cursor.y;
-  for (int64_t at = 0; at < count; x = 0) {
-    Int8Plan part = plan;
-    int64_t n = count, run = 0, next = x;
-    if (plan.row_starts) {
-      const RowsOutside outside(s, y);
-      part.start = plan.row_starts[y];
-      part.run_count -= (outside.above + outside.below) * row_runs;
-      run = outside.above * row_runs, part.runs += run;
-      for (n = 0; at + n < count && plan.row_starts[y] == part.start; y = y + 1 < s.out_h ? y + 1 : 0, next = 0)
-        n += smaller(count - at - n, s.out_w - next);
+// What of its windows the outputs of a row, or those of an image, leave out, and how many outputs that row has left.
+struct LeftOut {
+  int64_t above, below, parts, places;
+  LeftOut(const ConvShape& s, const PixelCursor& cursor) : places(s.out_w - cursor.x) {
+    if (s.slices > 1) {
+      const FramesOutside frames(s, cursor.image);
+      above = frames.above, below = frames.below, parts = s.slices;
+      places += (s.out_h - 1 - cursor.y) * s.out_w;
+    } else {
+      const RowsOutside rows(s, cursor.y);
+      above = rows.above, below = rows.below, parts = s.kernel_h;
     }
-    f(part, run, at, n, x);
+  }
+};
+
+TENON_INLINE const int32_t* start_at(const Int8Plan& plan, const PixelCursor& cursor) {
+  return plan.part_starts[plan.shape.slices > 1 ? cursor.image : cursor.y];
+}
+
+// Calls f(plan of the runs that count, first of them, first place, count, its column) for the parts of `count` outputs
+// from `first` on whose windows leave out the same.
+template <class F>
+TENON_INLINE void each_part(const Int8Plan& plan, int64_t first, int64_t count, const F& f) {
+  for (int64_t at = 0; at < count;) {
+    const PixelCursor cursor(plan.shape, first + at);
+    Int8Plan part = plan;
+    int64_t n = count, run = 0;
+    if (plan.part_starts) {
+      const LeftOut left(plan.shape, cursor);
+      const int64_t part_runs = plan.run_count / left.parts;
+      part.start = start_at(plan, cursor);
+      part.run_count -= (left.above + left.below) * part_runs;
+      run = left.above * part_runs, part.runs += run;
+      for (n = smaller(count - at, left.places); at + n < count;) {
+        const PixelCursor next(plan.shape, first + at + n);
+        if (start_at(plan, next) != part.start) break;
+        n += smaller(count - at - n, LeftOut(plan.shape, next).places);
+      }
+    }
+    f(part, run, at, n, cursor.x);
     at += n;
   }
 }
@@ -162,12 +183,11 @@ void run_blocks(const Int8Plan& plan, const Int8Output& output, Rows windows, in
     job.residual = residual ? residual + channel : nullptr;
     job.out = static_cast<std::byte*>(out) + channel * out_size;
     Outputs outputs(s, s.out_w, cursor.image, cursor.y, cursor.x, residual);
-    each_part_of_rows(plan, cursor, count,
-                      [&](const Int8Plan& part, int64_t run, int64_t at, int64_t places, int64_t x) {
-                        job.weights = weights + run * plan.run_units * kBlock * 4;
-                        job.start = part.start + n * kBlock;
-                        run_job<kForm>(part, output, job, shifted.from(at), places, x, sums, outputs);
-                      });
+    each_part(plan, first, count, [&](const Int8Plan& part, int64_t run, int64_t at, int64_t places, int64_t x) {
+      job.weights = weights + run * plan.run_units * kBlock * 4;
+      job.start = part.start + n * kBlock;
+      run_job<kForm>(part, output, job, shifted.from(at), places, x, sums, outputs);
+    });
   }
 }
 
@@ -182,6 +202,7 @@ void run(const Int8Plan& plan, const uint8_t* in, const uint8_t* residual, void*
   const int64_t pixels = s.batch * s.out_h * s.out_w;
   const int64_t p0 = pixels * part_m / plan.pixel_splits, p1 = pixels * (part_m + 1) / plan.pixel_splits;
   if (n0 >= n1 || p0 >= p1) return;
+  in -= s.frames_before * s.frame;
 
   std::byte* const own = worker.workspace + worker.id * plan.worker_bytes;
   auto* const sums = reinterpret_cast<int32_t*>(own);
