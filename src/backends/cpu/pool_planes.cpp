@@ -29,6 +29,7 @@ class PlanesStep : public backends::Step {
     include_pad_ = node.integer("count_include_pad", 0) != 0;
     const int64_t stride = window_.strides[1], reach = (window_.kernel[1] - 1) * window_.dilations[1];
     first_ = std::min((std::max<int64_t>(0, window_.pads[1]) + stride - 1) / stride, y_[3]);
+    beside_ = window_.strides[1] == 1 && window_.kernel[0] > 1 && window_.kernel[1] > 1;
     const int64_t room = x_[3] - 1 + window_.pads[1] - reach;
     last_ = room < 0 ? first_ : std::clamp(room / stride + 1, first_, y_[3]);
   }
@@ -50,8 +51,8 @@ class PlanesStep : public backends::Step {
   static constexpr int64_t at_once = 32;  // taps
 
   size_t worker_bytes() const {
-    if (window_.strides[1] == 1) return 0;
-    const int64_t floats = x_[3] + std::min(window_.kernel[1], at_once) * y_[3];
+    if (window_.strides[1] == 1 && !beside_) return 0;
+    const int64_t floats = x_[3] + (window_.strides[1] == 1 ? 0 : std::min(window_.kernel[1], at_once) * y_[3]);
     return static_cast<size_t>(set_apart(floats * static_cast<int64_t>(sizeof(float))));
   }
 
@@ -76,6 +77,7 @@ class PlanesStep : public backends::Step {
     int64_t rows = 0;
     tap_rows(plane, top, [&](const float*) { ++rows; });
     if (rows == 0) return (void)std::fill_n(y, y_[3], max_ ? -INFINITY : 0.f);
+    if (beside_) return row_of_sums(plane, y, top, rows, own);
     for (int64_t column = 0; column < first_; ++column) pixel(plane, y[column], top, column);
     for (int64_t column = last_; column < y_[3]; ++column) pixel(plane, y[column], top, column);
     if (first_ == last_) return;
@@ -83,6 +85,43 @@ class PlanesStep : public backends::Step {
     if (window_.strides[1] == 1) fold(plane + left, y + first_, top, count);
     else stride(plane + left, y + first_, top, count, own);
     if (!max_) ops_.scale(y + first_, share_of(top, left, rows * window_.kernel[1]), count);
+  }
+  /// Columns one beside the other: all of the row's windows are folded row by row first.
+  void row_of_sums(const float* plane, float* y, int64_t top, int64_t rows, float* own) const {
+    fold_rows(plane, top, x_[3], own);
+    for (int64_t column = 0; column < y_[3]; ++column) {
+      if (column == first_) column = last_;
+      if (column == y_[3]) break;
+      const int64_t left = column - window_.pads[1];
+      int64_t taps = 0;
+      for (int64_t k = 0; k < window_.kernel[1]; ++k)
+        if (const int64_t at = left + k * window_.dilations[1]; at >= 0 && at < x_[3])
+          add(y[column], own[at], taps++ == 0);
+      if (taps == 0) y[column] = max_ ? -INFINITY : 0.f;
+      else if (!max_) y[column] *= share_of(top, left, taps * rows);
+    }
+    if (first_ == last_) return;
+    const int64_t left = first_ - window_.pads[1], count = last_ - first_;
+    const float* taps[at_once];
+    for (int64_t k = 0; k < window_.kernel[1]; k += at_once) {
+      const int64_t many = std::min(at_once, window_.kernel[1] - k);
+      for (int64_t at = 0; at < many; ++at) taps[at] = own + left + (k + at) * window_.dilations[1];
+      ops_.fold(max_, y + first_, taps, many, count, k > 0);
+    }
+    if (!max_) ops_.scale(y + first_, share_of(top, left, rows * window_.kernel[1]), count);
+  }
+  /// The first `count` columns of the rows that taps lie in, as one row.
+  void fold_rows(const float* from, int64_t top, int64_t count, float* to) const {
+    const float* taps[at_once];
+    int64_t waiting = 0;
+    bool more = false;
+    tap_rows(from, top, [&](const float* row) {
+      taps[waiting++] = row;
+      if (waiting < at_once) return;
+      ops_.fold(max_, to, taps, waiting, count, more);
+      waiting = 0, more = true;
+    });
+    if (waiting > 0) ops_.fold(max_, to, taps, waiting, count, more);
   }
   /// Pixels side by side whose taps are so, too.
   void fold(const float* from, float* y, int64_t top, int64_t count) const {
@@ -103,28 +142,20 @@ class PlanesStep : public backends::Step {
   }
   /// Pixels side by side whose taps are not: rows are folded first, then columns that were put side by side.
   void stride(const float* from, float* y, int64_t top, int64_t count, float* own) const {
+    fold_rows(from, top, (window_.kernel[1] - 1) * window_.dilations[1] + (count - 1) * window_.strides[1] + 1, own);
     const float* taps[at_once];
-    const int64_t reach = (window_.kernel[1] - 1) * window_.dilations[1] + (count - 1) * window_.strides[1] + 1;
     int64_t waiting = 0;
     bool more = false;
-    const auto fold_waiting = [&](float* to, int64_t size) {
-      ops_.fold(max_, to, taps, waiting, size, more);
-      waiting = 0, more = true;
-    };
-    tap_rows(from, top, [&](const float* row) {
-      taps[waiting++] = row;
-      if (waiting == at_once) fold_waiting(own, reach);
-    });
-    if (waiting > 0) fold_waiting(own, reach);
-    more = false;
     for (int64_t k = 0; k < window_.kernel[1]; ++k) {
       float* const beside = own + x_[3] + waiting * y_[3];
       const float* const tap = own + k * window_.dilations[1];
       for (int64_t at = 0; at < count; ++at) beside[at] = tap[at * window_.strides[1]];
       taps[waiting++] = beside;
-      if (waiting == at_once) fold_waiting(y, count);
+      if (waiting < at_once) continue;
+      ops_.fold(max_, y, taps, waiting, count, more);
+      waiting = 0, more = true;
     }
-    if (waiting > 0) fold_waiting(y, count);
+    if (waiting > 0) ops_.fold(max_, y, taps, waiting, count, more);
   }
   /// One whose window is partly outside.
   void pixel(const float* plane, float& y, int64_t top, int64_t column) const {
@@ -141,7 +172,7 @@ class PlanesStep : public backends::Step {
   const PoolWindow window_;
   Dims x_, xs_, y_, ys_;
   int64_t first_, last_;  // columns whose taps all lie between a row's ends
-  bool max_, include_pad_;
+  bool max_, include_pad_, beside_;
   int threads_;
   const RowOps& ops_;
 };
