@@ -58,6 +58,8 @@ static TENON_INLINE Vec ceil(Vec x) { return _mm512_roundscale_ps(x, 10); }
 static TENON_INLINE Vec sqrt(Vec x) { return _mm512_sqrt_ps(x); }
 // x 2^n where that is normal, and x 4^n wherever it lies.
 static TENON_INLINE Vec scale_pow2(Vec x, Vec n) { return _mm512_scalef_ps(x, n); }
+// The exponent of a normal number above 0, whose significand lies in [1, 2).
+static TENON_INLINE Vec exponent_of(Vec x) { return _mm512_getexp_ps(x); }
 static TENON_INLINE Vec bit_and(Vec a, Vec b) { return _mm512_and_ps(a, b); }
 static TENON_INLINE Vec scale_pow4(Vec x, Vec n) { return _mm512_scalef_ps(x, _mm512_add_ps(n, n)); }
 static TENON_INLINE Vec bit_or(Vec a, Vec b) { return _mm512_or_ps(a, b); }
@@ -130,6 +132,10 @@ static TENON_INLINE Vec sqrt(Vec x) { return _mm256_sqrt_ps(x); }
 static TENON_INLINE Vec scale_pow2(Vec x, Vec n) {
   const __m256i exponent = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
   return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), exponent));
+}
+static TENON_INLINE Vec exponent_of(Vec x) {
+  const __m256i biased = _mm256_srli_epi32(_mm256_castps_si256(x), 23);
+  return _mm256_cvtepi32_ps(_mm256_sub_epi32(biased, _mm256_set1_epi32(127)));
 }
 static TENON_INLINE Vec bit_and(Vec a, Vec b) { return _mm256_and_ps(a, b); }
 static TENON_INLINE Vec scale_pow4(Vec x, Vec n) {
@@ -241,6 +247,9 @@ static TENON_INLINE Vec ceil(Vec x) { return _mm_round_ps(x, 10); }
 static TENON_INLINE Vec sqrt(Vec x) { return _mm_sqrt_ps(x); }
 static TENON_INLINE Vec scale_pow2(Vec x, Vec n) {
   return _mm_castsi128_ps(_mm_add_epi32(_mm_castps_si128(x), _mm_slli_epi32(_mm_cvtps_epi32(n), 23)));
+}
+static TENON_INLINE Vec exponent_of(Vec x) {
+  return _mm_cvtepi32_ps(_mm_sub_epi32(_mm_srli_epi32(_mm_castps_si128(x), 23), _mm_set1_epi32(127)));
 }
 static TENON_INLINE Vec bit_and(Vec a, Vec b) { return _mm_and_ps(a, b); }
 static TENON_INLINE Vec scale_pow4(Vec x, Vec n) {

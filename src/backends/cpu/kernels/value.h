@@ -66,22 +66,39 @@ struct Value {
     return Value(select_less(a, set1(most_of_sine), y, exact.v));
   }
 
-  // These have no vector form: the C library takes lane by lane.
+  friend TENON_INLINE Value log1p_exp(Value x) { return Value(log1p_exp(min(zero(), x.v))); }
   friend TENON_INLINE Value log(Value x) {
-    return x.each([](float a) { return expr::log(a); });
+    Vec low;
+    const Vec y = log(x.v, low), ok = is_normal(x.v);
+    if (all_less(set1(0.5f), ok)) [[likely]]
+      return Value(y);
+    const Value exact = x.each([](float one) { return expr::log(one); });
+    return Value(select_less(set1(0.5f), ok, y, exact.v));
   }
-  friend TENON_INLINE Value log1p_exp(Value x) {
-    return x.each([](float a) { return expr::log1p_exp(a); });
-  }
+  // e^(b log a), the exponent with what its product rounds away; squares and roots as the formula has them.
   friend TENON_INLINE Value pow(Value a, Value b) {
+    constexpr float most = 87, tiny = 1e-30f;
+    Vec low;
+    const Vec high = log(a.v, low), t = mul(b.v, high);
+    const Vec t_low = fma(b.v, low, fused(b.v, high, bit_xor(set1(-0.f), t))), e = exp(t);
+    Vec y = fma(e, t_low, e), ok = select_less(abs(t), set1(most), is_normal(a.v), zero());
+    const Vec from_two = abs(sub(b.v, set1(2.f))), from_half = abs(sub(b.v, set1(0.5f)));
+    y = select_less(from_half, set1(tiny), sqrt(a.v), select_less(from_two, set1(tiny), mul(a.v, a.v), y));
+    ok = select_less(from_two, set1(tiny), set1(1.f), ok);
+    if (all_less(set1(0.5f), ok)) [[likely]]
+      return Value(y);
     alignas(64) float base[kLanes], exponent[kLanes];
     store(base, a.v);
     store(exponent, b.v);
     for (int i = 0; i < kLanes; ++i) base[i] = expr::pow(base[i], exponent[i]);
-    return Value(load(base));
+    return Value(select_less(set1(0.5f), ok, y, load(base)));
   }
 
  private:
+  // 1 where a number is normal and above 0, else 0.
+  static TENON_INLINE Vec is_normal(Vec x) {
+    return select_less(x, set1(1.17549435e-38f), zero(), select_less(x, set1(__builtin_inff()), set1(1.f), zero()));
+  }
   template <class F>
   TENON_INLINE Value each(F f) const {
     alignas(64) float lanes[kLanes];

@@ -95,4 +95,42 @@ static TENON_INLINE Vec expm1_negative(Vec x) {
   return select_less(x, set1(-0.5f), sub(exp(x), set1(1.f)), small);
 }
 
+// log(1 + e^x) for x <= 0: t P(t) / Q(t), a minimax fit, t = e^x.
+static TENON_INLINE Vec log1p_exp(Vec x) {
+  const Vec t = exp(x);
+  Vec p = set1(3.417280350e-03f), q = set1(7.528726212e-02f);
+  p = fma(p, t, set1(2.381574658e-01f));
+  q = fma(q, t, set1(6.879361706e-01f));
+  p = fma(p, t, set1(1.066218353e+00f));
+  q = fma(q, t, set1(1.566218223e+00f));
+  p = fma(p, t, set1(9.999999991e-01f));
+  q = fma(q, t, set1(1.f));
+  return div(mul(t, p), q);
+}
+
+// log(x) of normal numbers above 0 as a sum of two, the second one smaller than the first one's last bit: what lies
+// above a power of two by the series of Cephes logf, its first terms with what they round away.
+static TENON_INLINE Vec log(Vec x, Vec& low) {
+  const Vec half = set1(0.5f), root = set1(1.41421356f);
+  const Vec whole = bit_or(bit_and(x, set1(__builtin_bit_cast(float, 0x007fffff))), set1(1.f)), e = exponent_of(x);
+  const Vec m = select_less(root, whole, mul(half, whole), whole), n = select_less(root, whole, add(e, set1(1.f)), e);
+  const Vec r = sub(m, set1(1.f)), z = mul(r, r), z_low = fused(r, r, bit_xor(set1(-0.f), z));
+  Vec p = set1(7.0376836292e-2f);
+  p = fma(p, r, set1(-1.1514610310e-1f));
+  p = fma(p, r, set1(1.1676998740e-1f));
+  p = fma(p, r, set1(-1.2420140846e-1f));
+  p = fma(p, r, set1(1.4249322787e-1f));
+  p = fma(p, r, set1(-1.6668057665e-1f));
+  p = fma(p, r, set1(2.0000714765e-1f));
+  p = fma(p, r, set1(-2.4999993993e-1f));
+  p = fma(p, r, set1(3.3333331174e-1f));
+  const Vec h = fnma(half, z, r), h_low = sub(sub(r, h), mul(half, z));
+  const Vec a = mul(n, set1(0.693359375f)), sum = add(a, h), sum_low = sub(h, sub(sum, a));
+  Vec rest = fma(n, set1(-2.12194440e-4f), mul(mul(r, z), p));
+  rest = add(rest, add(sum_low, fnma(half, z_low, h_low)));
+  const Vec result = add(sum, rest);
+  low = sub(rest, sub(result, sum));
+  return result;
+}
+
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE
