@@ -32,7 +32,7 @@ class ColumnFinish {
       Vec widest = zero();
       TENON_UNROLL
       for (int v = 0; v < kVectors; ++v) widest = max(widest, load(inverse_ + v * kLanes));
-      certain_ = sub(set1(0.5f), near_error(largest(widest)));
+      certain_ = sub(set1(0.5f), near_error<expr::Silu>(largest(widest)));
     }
   }
 

@@ -69,15 +69,22 @@ TENON_INLINE void near_normal(const Vec (&x)[kTogether], Vec (&y)[kTogether]) {
 template <class Act>
 constexpr bool kIsNear =
     std::is_same_v<Act, expr::Silu> || std::is_same_v<Act, expr::Gelu> || std::is_same_v<Act, expr::GeluTanh> ||
-    std::is_same_v<Act, expr::QuickGelu> || std::is_same_v<Act, expr::Sigmoid>;
+    std::is_same_v<Act, expr::QuickGelu> || std::is_same_v<Act, expr::Sigmoid> || std::is_same_v<Act, expr::Tanh>;
 
-// The activation of x times a factor, for y that holds the factor times x, or of Sigmoid the factor alone.
+// The activation of x times a factor, for y that holds the factor times x, or of Sigmoid and Tanh the factor alone.
 template <class Act>
 TENON_INLINE void near_activation(const Vec (&x)[kTogether], [[maybe_unused]] float alpha, Vec (&y)[kTogether]) {
   if constexpr (std::is_same_v<Act, expr::Gelu>) {
     near_normal(x, y);
   } else if constexpr (std::is_same_v<Act, expr::Silu> || std::is_same_v<Act, expr::Sigmoid>) {
     near_sigmoid(x, y);
+  } else if constexpr (std::is_same_v<Act, expr::Tanh>) {
+    Vec inner[kTogether], twice[kTogether];
+    TENON_UNROLL
+    for (int i = 0; i < kTogether; ++i) inner[i] = add(x[i], x[i]), twice[i] = add(y[i], y[i]);
+    near_sigmoid(inner, twice);
+    TENON_UNROLL
+    for (int i = 0; i < kTogether; ++i) y[i] = sub(twice[i], y[i]);
   } else {
     Vec inner[kTogether];
     TENON_UNROLL
@@ -109,9 +116,13 @@ TENON_INLINE bool rounds_alike(const Vec (&y)[kTogether], Vec certain, IVec (&wh
   for (int i = 0; i < kTogether; ++i) far = max(far, fused(abs(y[i]), set1(kErrorOfOne), away[i]));
   return all_less(far, add(certain, set1(kErrorOfLargest)));
 }
-// How far what near_activation() gives may be from the exact steps, for a factor: about 6e-7 of it, and
-// kErrorOfLargest.
-TENON_INLINE Vec near_error(Vec factor) { return fused(factor, set1(1e-6f), set1(kErrorOfLargest + 1e-5f)); }
+// How far what near_activation() gives may be from the exact steps, for a factor: about 6e-7 of it, of Tanh, which is a
+// difference of sigmoids twice as large, 1.5e-6, and kErrorOfLargest.
+template <class Act>
+TENON_INLINE Vec near_error(Vec factor) {
+  constexpr float kOfFactor = std::is_same_v<Act, expr::Tanh> ? 2.5e-6f : 1e-6f;
+  return fused(factor, set1(kOfFactor), set1(kErrorOfLargest + 1e-5f));
+}
 #else
 template <class Act>
 constexpr bool kIsNear = false;
@@ -119,7 +130,10 @@ template <class Act>
 TENON_INLINE void near_activation(const Vec (&)[kTogether], float, Vec (&)[kTogether]) {}
 TENON_INLINE bool rounds_alike(const Vec (&)[kTogether], Vec, IVec (&)[kTogether]) { return false; }
 TENON_INLINE Vec largest(Vec v) { return v; }
-TENON_INLINE Vec near_error(Vec factor) { return factor; }
+template <class Act>
+TENON_INLINE Vec near_error(Vec factor) {
+  return factor;
+}
 #endif
 
 }  // namespace

@@ -47,7 +47,7 @@ class ByteRows {
       Vec error[2];
       TENON_UNROLL
       for (int v = 0; v < 2; ++v) {
-        error[v] = near_error(inverse_[v]);
+        error[v] = near_error<Act>(inverse_[v]);
         if (kResidual == Residual::after)
           error[v] = fused(residual_scale_[v], mul(inverse_[v], set1(1.5e-4f)), error[v]);
       }
@@ -175,8 +175,8 @@ class ByteRows {
     if constexpr (kResidual != Residual::none) TENON_EACH r[i] = mul(r[i], residual_scale_[i % kEach]);
     if constexpr (kResidual == Residual::before) TENON_EACH x[i] = add(x[i], r[i]);
     if constexpr (kNearly) {
-      constexpr bool kSigmoid = std::is_same_v<Act, expr::Sigmoid>;
-      TENON_EACH y[i] = kSigmoid ? inverse_[i % kEach] : mul(x[i], inverse_[i % kEach]);
+      constexpr bool kFactor = std::is_same_v<Act, expr::Sigmoid> || std::is_same_v<Act, expr::Tanh>;
+      TENON_EACH y[i] = kFactor ? inverse_[i % kEach] : mul(x[i], inverse_[i % kEach]);
       near_activation<Act>(x, epilogue_.alpha, y);
       if constexpr (kResidual == Residual::after) TENON_EACH y[i] = fused(r[i], inverse_[i % kEach], y[i]);
       if (rounds_alike(y, certain_, n)) return;
