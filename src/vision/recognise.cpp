@@ -50,6 +50,12 @@ bool sizes_are_logarithms(const Cube& cube) {
   return has_negative(2) || has_negative(3) || (cube.all(2, is_log) && cube.all(3, is_log));
 }
 
+/// Whether widths and heights are none: logits, of characters along a line for example, where sizes would lie.
+bool sizes_are_negative(const Cube& cube) {
+  const auto is_size = [](float x) { return !(x < 0); };
+  return !cube.all(2, is_size) && !cube.all(3, is_size);
+}
+
 /// Whether the first four values are a box as fractions of the input.
 bool are_fractions(const Cube& cube) {
   bool some = false;
@@ -237,6 +243,7 @@ std::optional<Head> recognise_cube(const Cube& cube, size_t output, std::span<co
   const int64_t values = cube.values - head.extras;
   if (cube.planes) {
     if (values < 5 || (known && values != 4 + known)) return std::nullopt;
+    if (hints.task.empty() && !known && cube.count != grid && sizes_are_negative(cube)) return std::nullopt;
     head.classes = values - 4;
     return head;
   }

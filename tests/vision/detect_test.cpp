@@ -102,6 +102,16 @@ TEST(Detect, LikelihoodsOfCharactersAreNoBoxes) {
   }
 }
 
+TEST(Detect, LogitsOfCharactersAreNoBoxes) {
+  // 64 places of 97 characters, which planes of 60 classes look like.
+  Tensor characters(DType::f32, {1, 64, 97});
+  for (int64_t at = 0; at < characters.elements(); ++at)
+    characters.data<float>()[at] = static_cast<float>(at * 7 % 19) / 19 - 0.5f;
+  EXPECT_FALSE(recognise({&characters, 1}, 256, 32));
+  for (int64_t at = 0; at < characters.elements(); ++at) characters.data<float>()[at] += 0.5f;
+  EXPECT_TRUE(recognise({&characters, 1}, 256, 32));
+}
+
 TEST(Detect, OtherOutputsAreNoDetector) {
   const Tensor classes[] = {Tensor(DType::f32, {1, 1000})}, ints[] = {Tensor(DType::i64, {1, 84, 8400})},
                wide[] = {Tensor(DType::f32, {1, 32, 160, 160})};
