@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes networks of 45 families as ONNX, with random weights, and samples to calibrate INT8 on: for cpu_time.py.
+"""Writes networks of 64 families as ONNX, with random weights, and samples to calibrate INT8 on: for cpu_time.py.
 
 MODEL.npz has the inputs that are timed, MODEL.data/ eight more samples. Weights are random but for BatchNorm, whose
 statistics are those of the inputs (zoo.py); images are smooth noise. A race of them says nothing of accuracy by labels.
@@ -18,7 +18,10 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from int8_box_modules import Anchorless, LiteHrNet, Nano, Queries
+from int8_dense_modules import Edsr, Enet, ErfNet, Espcn, IbnNet, Imdn, PidNet
 from int8_modules import (Audio, BiFpn, BiSeNet, Clip3d, Crnn, DbNet, Hourglass, LiteSeg, OsNet, Shuffled, UNet)
+from int8_text_modules import Conformer, Ecapa, QuartzNet, Segformer, Svtr, distil_bert, mobile_bert, tiny_bert
 import zoo
 
 SAMPLES = 8
@@ -65,6 +68,13 @@ NETWORKS = {
     'levit_128s': of_timm('levit_128s'), 'selecsls42b': of_timm('selecsls42b'), 'mixer_s32': of_timm('mixer_s32_224'),
     'resnest14d': of_timm('resnest14d'), 'efficientformerv2_s0': of_timm('efficientformerv2_s0'),
     'starnet_s1': of_timm('starnet_s1'), 'vgg11_bn': of_timm('vgg11_bn'), 'lraspp': (Lraspp, (3, 320, 320)),
+    'lite_hrnet': (LiteHrNet, (3, 256, 192)), 'ibn_net': (IbnNet, (3, 256, 128)), 'pidnet': (PidNet, (3, 256, 512)),
+    'erfnet': (ErfNet, (3, 128, 256)), 'enet': (Enet, (3, 256, 512)), 'segformer_b0': (Segformer, (3, 256, 256)),
+    'anchorless': (Anchorless, (3, 320, 320)), 'nano': (Nano, (3, 320, 320)), 'queries': (Queries, (3, 320, 320)),
+    'espcn': (Espcn, (1, 128, 128)), 'edsr': (Edsr, (3, 64, 64)), 'imdn': (Imdn, (3, 96, 96)),
+    'svtr': (Svtr, (3, 32, 256)), 'quartznet': (QuartzNet, (64, 400)), 'conformer': (Conformer, (80, 400)),
+    'ecapa': (Ecapa, (80, 300)), 'tiny_bert': (tiny_bert, (64, 312)), 'distil_bert': (distil_bert, (64, 768)),
+    'mobile_bert': (mobile_bert, (64, 128)),
     'unet_3d': (lambda: UNet(3, 1, (16, 32, 64)), (1, 32, 48, 48)), 'video': (Clip3d, (3, 8, 96, 96)),
 }
 
@@ -106,6 +116,7 @@ def main():
     options.folder.mkdir(parents=True, exist_ok=True)
     words = [word for word in options.only.split(',') if word]
     torch.set_num_threads(1)
+    torch.backends.mha.set_fastpath_enabled(False)  # the exporter knows the parts of attention alone
     for name in NETWORKS:
         if not words or any(word in name for word in words):
             try:
