@@ -20,6 +20,47 @@ std::optional<FrameSlice> frame_slice(const ir::Graph& graph, const ir::Node& no
   return FrameSlice{node.inputs[0], begins->front(), strides->front(), (*shape)[static_cast<size_t>(axis)].value()};
 }
 
+std::optional<JoinedSlices> joined_slices(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken,
+                                          int64_t channels_axis, int64_t axis) {
+  const ir::Node& concat = graph.node(id);
+  if (concat.op != "Concat" || concat.inputs.size() < 2 || concat.integer("axis", 0) != channels_axis)
+    return std::nullopt;
+  JoinedSlices found{{}, ir::no_value, 0, 0, 0};
+  for (const ir::ValueId input : concat.inputs) {
+    const ir::NodeId maker = graph.value(input).producer;
+    if (maker == ir::no_node || taken.count(maker)) return std::nullopt;
+    const auto slice = frame_slice(graph, graph.node(maker), axis);
+    const auto at = static_cast<int64_t>(found.nodes.size());
+    if (!slice || graph.only_user(input) != id) return std::nullopt;
+    if (at == 0) found.volume = slice->volume, found.frames = slice->frames, found.stride = slice->stride;
+    if (at == 1) found.step = slice->begin;
+    if (slice->volume != found.volume || slice->frames != found.frames || slice->stride != found.stride ||
+        slice->begin != at * found.step || (at > 0 && found.step < 1))
+      return std::nullopt;
+    found.nodes.push_back(maker);
+  }
+  return found;
+}
+
+ir::ValueId frames_of(ir::Graph& graph, const ir::Node& group, ir::ValueId volume, int64_t channels_axis, int64_t axis,
+                      ir::ValueId padding) {
+  if (const int64_t before = group.integer("before", 0), behind = group.integer("behind", 0); before || behind) {
+    std::vector<int64_t> around(2 * volume_axes, 0);
+    around[static_cast<size_t>(axis)] = before, around[static_cast<size_t>(volume_axes + axis)] = behind;
+    std::vector<ir::ValueId> operands{volume, constant(graph, "pads", around)};
+    if (padding != ir::no_value) operands.push_back(padding);
+    volume = graph.apply("Pad", operands, {}, group.origins);
+  }
+  return graph.apply("tenon:Frames", {volume},
+                     {{"axis", axis},
+                      {"along", channels_axis},
+                      {"count", group.integer("count", 1)},
+                      {"step", group.integer("step", 1)},
+                      {"stride", group.integer("stride", 1)},
+                      {"frames", group.integer("frames", 1)}},
+                     group.origins);
+}
+
 std::optional<PaddedFrames> padded_frames(const ir::Graph& graph, ir::ValueId value,
                                           const std::vector<ir::NodeId>& group, const std::set<ir::NodeId>& taken,
                                           const std::function<bool(const Tensor&)>& is_padding, int64_t axis) {

@@ -21,6 +21,21 @@ struct FrameSlice {
 /// sizes.
 std::optional<FrameSlice> frame_slice(const ir::Graph& graph, const ir::Node& node, int64_t axis = frames_axis);
 
+/// Slices of one volume that a Concat joins, the k-th of which begins at k * step.
+struct JoinedSlices {
+  std::vector<ir::NodeId> nodes;
+  ir::ValueId volume;
+  int64_t frames, step, stride;
+};
+
+/// What a Concat along the channels joins, where it alone reads the slices.
+std::optional<JoinedSlices> joined_slices(const ir::Graph& graph, ir::NodeId concat, const std::set<ir::NodeId>& taken,
+                                          int64_t channels_axis, int64_t axis = frames_axis);
+/// The same as tenon:Frames, as a group with such attributes has it: `count`, `step`, `stride` and `frames`, of the
+/// volume between `before` and `behind` frames of `padding` (zeros where there is no value).
+ir::ValueId frames_of(ir::Graph& graph, const ir::Node& group, ir::ValueId volume, int64_t channels_axis,
+                      int64_t axis = frames_axis, ir::ValueId padding = ir::no_value);
+
 /// A volume between frames of padding, as a Concat joins them.
 struct PaddedFrames {
   ir::NodeId concat;

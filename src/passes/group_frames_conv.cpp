@@ -19,21 +19,8 @@ constexpr size_t zero_at = 5;  // the input's zero point, of bytes
 /// the volume and `behind` behind them. Inputs: the volume, then those of Conv; the output is its own. The attributes
 /// of Conv stand behind "conv.", `sizes` are those of an image that it sees.
 std::vector<ir::ValueId> members(ir::Graph& graph, const ir::Node& group, const std::vector<ir::ValueId>& inputs) {
-  ir::ValueId volume = inputs[0];
-  if (const int64_t before = group.integer("before", 0), behind = group.integer("behind", 0); before || behind) {
-    const std::vector<int64_t> around{0, before, 0, 0, 0, 0, behind, 0, 0, 0};
-    std::vector<ir::ValueId> operands{volume, constant(graph, "frames", around)};
-    if (inputs.size() > zero_at && inputs[zero_at] != ir::no_value) operands.push_back(inputs[zero_at]);
-    volume = graph.apply("Pad", operands, {}, group.origins);
-  }
-  const ir::ValueId frames = graph.apply("tenon:Frames", {volume},
-                                         {{"axis", frames_axis},
-                                          {"along", channels_axis},
-                                          {"count", group.integer("count", 1)},
-                                          {"step", group.integer("step", 1)},
-                                          {"stride", group.integer("stride", 1)},
-                                          {"frames", group.integer("frames", 1)}},
-                                         group.origins);
+  const ir::ValueId zero = inputs.size() > zero_at ? inputs[zero_at] : ir::no_value;
+  const ir::ValueId frames = frames_of(graph, group, inputs[0], channels_axis, frames_axis, zero);
   std::vector<int64_t> sizes{-1};
   const std::vector<int64_t> image = group.integers("sizes");
   sizes.insert(sizes.end(), image.begin(), image.end());
@@ -42,34 +29,6 @@ std::vector<ir::ValueId> members(ir::Graph& graph, const ir::Node& group, const 
   operands.insert(operands.end(), inputs.begin() + 1, inputs.end());
   const char* conv = group.op == "tenon:Int8FramesConv" ? "tenon:Int8Conv" : "Conv";
   return {graph.apply(conv, operands, ops::part_of(group, conv, "conv.").attributes, group.origins)};
-}
-
-/// Slices of a volume of channels last, side by side as channels, the k-th from frame k * step on.
-struct Frames {
-  std::vector<ir::NodeId> nodes;
-  ir::ValueId volume;
-  int64_t frames, step, stride;
-};
-
-std::optional<Frames> frames_of(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
-  const ir::Node& concat = graph.node(id);
-  if (concat.op != "Concat" || concat.inputs.size() < 2 || concat.integer("axis", 0) != channels_axis)
-    return std::nullopt;
-  Frames found{{}, ir::no_value, 0, 0, 0};
-  for (const ir::ValueId input : concat.inputs) {
-    const ir::NodeId maker = graph.value(input).producer;
-    if (maker == ir::no_node || taken.count(maker)) return std::nullopt;
-    const auto slice = frame_slice(graph, graph.node(maker));
-    const auto at = static_cast<int64_t>(found.nodes.size());
-    if (!slice || graph.only_user(input) != id) return std::nullopt;
-    if (at == 0) found.volume = slice->volume, found.frames = slice->frames, found.stride = slice->stride;
-    if (at == 1) found.step = slice->begin;
-    if (slice->volume != found.volume || slice->frames != found.frames || slice->stride != found.stride ||
-        slice->begin != at * found.step || (at > 0 && found.step < 1))
-      return std::nullopt;
-    found.nodes.push_back(maker);
-  }
-  return found;
 }
 
 /// Takes the volume that frames of the zero point were joined to, where each image sees a frame of it.
@@ -117,7 +76,7 @@ std::optional<Group> frames_conv_at(const ir::Graph& graph, ir::NodeId id, const
       from->size() != 5 || to->size() != 4 || !ir::is_constant({to->begin() + 1, to->end()}) ||
       !std::equal(to->begin() + 1, to->end(), from->begin() + 2))
     return std::nullopt;
-  auto frames = frames_of(graph, concat, taken);
+  auto frames = joined_slices(graph, concat, taken, channels_axis);
   if (!frames) return std::nullopt;
   const auto count = static_cast<int64_t>(frames->nodes.size());
   std::vector<int64_t> sizes;

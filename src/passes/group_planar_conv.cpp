@@ -17,22 +17,6 @@ constexpr int64_t columns_axis = 3;
 constexpr int64_t channels_axis = 1, planes_axis = 2;              // of a volume of planes; the latter are its frames
 constexpr int64_t most_frames = 64, most_size = int64_t{1} << 28;  // products of two do not overflow
 
-/// What images of a volume see, side by side as channels.
-ir::ValueId frames_of(ir::Graph& graph, const ir::Node& group, ir::ValueId volume) {
-  if (const int64_t before = group.integer("before", 0), behind = group.integer("behind", 0); before || behind)
-    volume = graph.apply(
-        "Pad", {volume, constant(graph, "pads", std::vector<int64_t>{0, 0, before, 0, 0, 0, 0, behind, 0, 0})}, {},
-        group.origins);
-  return graph.apply("tenon:Frames", {volume},
-                     {{"axis", planes_axis},
-                      {"along", channels_axis},
-                      {"count", group.integer("count", 1)},
-                      {"step", group.integer("step", 1)},
-                      {"stride", group.integer("stride", 1)},
-                      {"frames", group.integer("frames", 1)}},
-                     group.origins);
-}
-
 /// tenon:PlanarConv: a Transpose by `planes` of images whose rows lie side by side, and the convolution of channels
 /// last that alone reads it. Inputs: the images, or one volume that they are, then those of the convolution behind its
 /// first; its attributes stand behind "conv.", `sizes` are those of the images where a volume is given. Where `count`
@@ -40,7 +24,7 @@ ir::ValueId frames_of(ir::Graph& graph, const ir::Node& group, ir::ValueId volum
 /// `step` behind each other, with `before` frames of zeros before and `behind` behind them.
 std::vector<ir::ValueId> members(ir::Graph& graph, const ir::Node& group, const std::vector<ir::ValueId>& inputs) {
   std::vector<ir::ValueId> operands = inputs;
-  if (group.has("count")) operands[0] = frames_of(graph, group, inputs[0]);
+  if (group.has("count")) operands[0] = frames_of(graph, group, inputs[0], channels_axis, planes_axis);
   if (group.has("sizes"))
     operands[0] =
         graph.apply("Reshape", {operands[0], constant(graph, "sizes", group.integers("sizes"))}, {}, group.origins);
@@ -64,41 +48,19 @@ ir::NodeId volume_before(const ir::Graph& graph, ir::NodeId id, const std::set<i
   return fits ? maker : ir::no_node;
 }
 
-/// Slices of one volume of planes that are joined as channels for a node alone, the k-th of which begins at k * step.
-struct Frames {
-  std::vector<ir::NodeId> nodes;
-  ir::ValueId volume;
-  int64_t frames, step, stride;
-};
-
-std::optional<Frames> frames_before(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
+/// Slices of one volume of planes that are joined as channels for a node alone; the last of the nodes joins them.
+std::optional<JoinedSlices> frames_before(const ir::Graph& graph, ir::NodeId id, const std::set<ir::NodeId>& taken) {
   const ir::ValueId joined = graph.node(id).inputs[0];
   const ir::NodeId maker = graph.value(joined).producer;
   if (maker == ir::no_node || taken.count(maker) || graph.only_user(joined) != id) return std::nullopt;
-  const ir::Node& concat = graph.node(maker);
-  const auto count = static_cast<int64_t>(concat.inputs.size());
-  if (concat.op != "Concat" || count < 2 || count > most_frames || concat.integer("axis", 0) != channels_axis)
-    return std::nullopt;
-  Frames found{{}, ir::no_value, 0, 0, 0};
-  for (int64_t at = 0; at < count; ++at) {
-    const ir::ValueId input = concat.inputs[static_cast<size_t>(at)];
-    const ir::NodeId slice = graph.value(input).producer;
-    if (slice == ir::no_node || taken.count(slice) || graph.only_user(input) != maker) return std::nullopt;
-    const auto seen = frame_slice(graph, graph.node(slice), planes_axis);
-    if (!seen) return std::nullopt;
-    if (at == 0) found.volume = seen->volume, found.frames = seen->frames, found.stride = seen->stride;
-    if (at == 1) found.step = seen->begin;
-    if (seen->volume != found.volume || seen->frames != found.frames || seen->stride != found.stride ||
-        seen->begin != at * found.step || (at > 0 && found.step < 1))
-      return std::nullopt;
-    found.nodes.push_back(slice);
-  }
-  found.nodes.push_back(maker);
+  auto found = joined_slices(graph, maker, taken, channels_axis, planes_axis);
+  if (!found || static_cast<int64_t>(found->nodes.size()) > most_frames) return std::nullopt;
+  found->nodes.push_back(maker);
   return found;
 }
 
 /// Takes what images of a volume see, side by side, from that volume.
-void take_frames(const ir::Graph& graph, Group& group, Frames frames, const std::set<ir::NodeId>& taken) {
+void take_frames(const ir::Graph& graph, Group& group, const JoinedSlices& frames, const std::set<ir::NodeId>& taken) {
   group.inputs[0] = frames.volume;
   group.attributes["frames"] = frames.frames;
   group.attributes["count"] = static_cast<int64_t>(frames.nodes.size()) - 1;

@@ -29,6 +29,15 @@ ir::Graph expansion(const std::string& image, int64_t middle, int64_t window, co
   return graph;
 }
 
+/// The ops of a graph once its groups are taken together, each with a space behind it.
+std::string ops_grouped(ir::Graph graph) {
+  ops::infer(graph);
+  graph = passes::with_groups(graph, passes::groups_of(graph, backends::host().groups()));
+  std::string ops;
+  for (const ir::Node& node : graph.nodes) ops += node.op + " ";
+  return ops;
+}
+
 std::vector<float> run(const plan::Plan& plan, int threads, const Tensor& x, std::string& tactic) {
   ThreadPool thread_pool(threads);
   runtime::Program program(plan, {}, thread_pool);
@@ -110,11 +119,7 @@ TEST(AddNorm, IsFoundWhereRowsOfASumAreNormalised) {
         "const %s : f32[8] = {1, 2, 3, 4, 5, 6, 7, 8}\n" +
             add + norm + "%z : f32[2,5,8] = Mul(%x, %y)\noutput %z as \"z\"\n",
         {});
-    ops::infer(graph);
-    graph = passes::with_groups(graph, passes::groups_of(graph, backends::host().groups()));
-    std::string ops;
-    for (const ir::Node& node : graph.nodes) ops += node.op + " ";
-    return ops;
+    return ops_grouped(std::move(graph));
   };
   const std::string add = "%x : f32[2,5,8] = Add(%a, %b)\n", norm = "%y : f32[2,5,8] = RMSNormalization(%x, %s)\n";
   EXPECT_EQ(ops_of(add, norm), "tenon:AddRmsNorm Mul ");
@@ -147,11 +152,7 @@ TEST(FramesDepthwise, IsFoundWhereConvolutionsOfFramesAddUp) {
             "%z : f32[8,7,9,4] = Conv(%f, %w, _, %q) {" +
             all + ", activation=\"relu\", residual=\"before\"}\n" + more + "output %z as \"z\"\n",
         {random_tensor({4, 1, 3, 3}, 1), Tensor::of<float>(DType::f32, {2, 1, 7, 9, 4}, std::vector<float>(504, 0.f))});
-    ops::infer(graph);
-    graph = passes::with_groups(graph, passes::groups_of(graph, backends::host().groups()));
-    std::string ops;
-    for (const ir::Node& node : graph.nodes) ops += node.op + " ";
-    return ops;
+    return ops_grouped(std::move(graph));
   };
   const std::string apart = "Slice Reshape Conv Slice Reshape Conv Slice Reshape Conv ";
   EXPECT_EQ(ops_of("%one, %five"), "tenon:FramesDepthwise ");
@@ -181,11 +182,7 @@ TEST(PlanarConv, IsFoundWhereRowsOfPlanesLieSideBySide) {
                       ",3,3] = @0\n%a : f32[?,9,9,?] = Transpose(%x) {perm=" + perm +
                       "}\n%y : f32[?,7,7,?] = Conv(%a, %w) {layout=\"NHWC\"}\n" + more + "output %y as \"y\"\n",
                   {random_tensor({std::stoi(channels), channels.back() - '0', 3, 3}, 1)});
-    ops::infer(graph);
-    graph = passes::with_groups(graph, passes::groups_of(graph, backends::host().groups()));
-    std::string ops;
-    for (const ir::Node& node : graph.nodes) ops += node.op + " ";
-    return ops;
+    return ops_grouped(std::move(graph));
   };
   EXPECT_EQ(ops_of("[1, 2, 3, 0]", "8,5"), "tenon:PlanarConv ");
   EXPECT_EQ(ops_of("[0, 2, 3, 1]", "9,2"), "tenon:PlanarConv ");
@@ -215,11 +212,7 @@ TEST(PlanarConv, TakesFramesOfAVolume) {
     Tensor zeros(DType::f32, {1, 2, 1, 9, 9});
     std::fill_n(zeros.data<float>(), zeros.elements(), zero);
     ir::Graph graph = ir::parse(text + more + "output %y as \"y\"\n", {random_tensor({8, 6, 3, 3}, 1), zeros});
-    ops::infer(graph);
-    graph = passes::with_groups(graph, passes::groups_of(graph, backends::host().groups()));
-    std::string ops;
-    for (const ir::Node& node : graph.nodes) ops += node.op + " ";
-    return ops;
+    return ops_grouped(std::move(graph));
   };
   EXPECT_EQ(ops_of("%b"), "tenon:PlanarConv ");
   EXPECT_EQ(ops_of("%b", "", 1), "Concat tenon:PlanarConv ") << "frames of ones";
@@ -261,11 +254,7 @@ TEST(FramesConv, IsFoundWhereFramesAreCopiedBesideEachOtherForIt) {
             "%z : f32[8,7,9,4] = Conv(%d, %w) {layout=\"NHWC\", pads=[1, 1, 1, 1]}\n" +
             more + "output %z as \"z\"\n",
         {random_tensor({4, 16, 3, 3}, 1)});
-    ops::infer(graph);
-    graph = passes::with_groups(graph, passes::groups_of(graph, backends::host().groups()));
-    std::string ops;
-    for (const ir::Node& node : graph.nodes) ops += node.op + " ";
-    return ops;
+    return ops_grouped(std::move(graph));
   };
   EXPECT_EQ(ops_of("one"), "tenon:FramesConv ");
   EXPECT_EQ(ops_of("one", "%y"), "Slice Slice Concat Reshape Conv ");

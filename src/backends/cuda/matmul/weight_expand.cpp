@@ -127,7 +127,9 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
 
 Reason refuses(const Problem& problem, const Properties& properties) {
   if (const Reason reason = refuses_form(problem, properties)) return reason;
-  return tactics(problem, properties).empty() ? Reason(Reason::no_tile) : Reason();
+  ConvShape shape{};
+  const bool wgmma = !shape_of(problem, shape) && !conv_wgmma::refuses_shape(problem, shape, properties);
+  return wgmma || !Product(problem).choices(properties).empty() ? Reason() : Reason(Reason::no_tile);
 }
 
 class ExpandStep : public Step {
