@@ -118,7 +118,7 @@ std::vector<Tensor> run(const std::vector<Tensor>& operands, const backends::Pro
 
 /// By the CPU's first kernel that takes the case; empty: none but the reference.
 std::vector<Tensor> on_cpu(const Case& one, const std::vector<Tensor>& sizes) {
-  backends::Problem problem = problem_of(one, sizes, 1, false);
+  backends::Problem problem = problem_of(one, sizes, 1, Gaps::none);
   problem.fused = true;
   for (const backends::Kernel* kernel : backends::kernels_for(one.node().op)) {
     if (kernel->name == "ref" || backends::refusal(*kernel, problem)) continue;
@@ -170,7 +170,7 @@ cuda::Device& device_under_test() {
   return device;
 }
 
-/// Of its kernel file and types, on views or not.
+/// Of its kernel file and types, on views of either kind or not.
 bool is_first(const backends::Problem& problem, const Choice& choice) {
   static std::set<std::string> seen;
   std::string key = choice.kernel->name;
@@ -179,12 +179,16 @@ bool is_first(const backends::Problem& problem, const Choice& choice) {
     if (!operands->empty()) {
       const backends::Operand& first = operands->front();
       key += " " + std::string(name(first.dtype));
-      key += first.strides == backends::dense_strides(first.dims) ? "" : " on views";
+      const bool dense = first.strides == backends::dense_strides(first.dims);
+      key += dense ? "" : first.rows_contiguous() ? " apart" : " on views";
     }
   if (choice.kernel->name == "pipelined" || choice.kernel->name == "small")
     for (const std::string& define : choice.tactic.sources.front().defines)
-      for (const char* order : {"_DEPTH", "A_FAST", "ALONG_BATCH"})
+      for (const char* order : {"_DEPTH", "A_FAST", "ALONG_BATCH", "PARTED"})
         if (define.find(order) != std::string::npos) key += define;
+  if (choice.kernel->name == "columns" || choice.kernel->name == "groups")
+    for (const std::string& define : choice.tactic.sources.front().defines)
+      if (define.starts_with("SPLIT") || define.starts_with("JOINED")) key += define;
   if (choice.kernel->name == "pair")
     for (const std::string& define : choice.tactic.sources.front().defines)
       if (define.starts_with("FIRST_") || define.starts_with("K1") || define.starts_with("STREAM")) key += define;
@@ -281,19 +285,19 @@ void interleave(backends::Operand& operand) {
 
 class GpuKernels : public Gpu, public testing::WithParamInterface<Run> {
  protected:
-  size_t check(const Case& one, const std::vector<Tensor>& expected, bool views, backends::Problem& problem,
+  size_t check(const Case& one, const std::vector<Tensor>& expected, Gaps gaps, backends::Problem& problem,
                const std::vector<size_t>& transposed = {}, const std::vector<size_t>& interleaved = {},
                bool interleaved_result = false) {
     const Kind kind = GetParam().kind;
     std::vector<Tensor> operands;
-    problem = problem_of(one, expected, kind, views, operands);
-    if (!views) {
+    problem = problem_of(one, expected, kind, gaps, operands);
+    if (gaps == Gaps::none) {
       EXPECT_EQ(fault(one, kind, problem, device_under_test().properties()), "");
     }
     for (const size_t at : transposed) transpose(problem.inputs[at]);
     for (const size_t at : interleaved) interleave(problem.inputs[at]);
     if (interleaved_result) interleave(problem.outputs[0]);
-    std::string trace = views ? "on views" : "dense";
+    std::string trace = gaps == Gaps::none ? "dense" : described(gaps);
     for (const size_t at : transposed) trace += ", operand " + std::to_string(at) + " transposed";
     for (const size_t at : interleaved) trace += ", operand " + std::to_string(at) + " interleaved";
     SCOPED_TRACE(trace + (interleaved_result ? ", result interleaved" : ""));
@@ -315,15 +319,17 @@ TEST_P(GpuKernels, GiveWhatTheReferenceGives) {
   }
   const std::vector<Tensor> expected = reference(one);
   backends::Problem problem;
-  size_t ran = check(one, expected, true, problem) + check(one, expected, false, problem);
+  size_t ran = 0;
+  for (const Gaps gaps : {Gaps::rows, Gaps::images, Gaps::none}) ran += check(one, expected, gaps, problem);
   const auto is_matrix = [&](size_t at) { return !one.constant[at] && one.operands[at].dims().rank() >= 2; };
   if (one.node().op == "MatMul" && is_matrix(0) && is_matrix(1))
     for (const std::vector<size_t>& operands : {std::vector<size_t>{0}, {1}, {0, 1}})
-      ran += check(one, expected, false, problem, operands);
+      ran += check(one, expected, Gaps::none, problem, operands);
   if (one.node().op == "MatMul" && is_matrix(0) && is_matrix(1) && expected[0].dims().rank() >= 3)
     for (const std::vector<size_t>& operands : {std::vector<size_t>{}, {0}, {1}, {0, 1}})
-      ran += check(one, expected, false, problem, {}, operands, true);
-  if (ops::has_trait(one.node().op, ops::Trait::any_result)) ran += check(one, expected, false, problem, {}, {}, true);
+      ran += check(one, expected, Gaps::none, problem, {}, operands, true);
+  if (ops::has_trait(one.node().op, ops::Trait::any_result))
+    ran += check(one, expected, Gaps::none, problem, {}, {}, true);
   if (ran == 0) GTEST_SKIP() << why_nothing(problem);
 }
 
@@ -339,7 +345,7 @@ TEST_P(GpuStrict, ConvolutionsOfBytesHaveTheCpusBits) {
   const std::vector<Tensor> expected = on_cpu(one, sizes);
   if (expected.empty()) GTEST_SKIP() << "no kernel of the CPU takes it";
   std::vector<Tensor> operands;
-  backends::Problem problem = problem_of(one, sizes, Kind::f32, false, operands);
+  backends::Problem problem = problem_of(one, sizes, Kind::f32, Gaps::none, operands);
   problem.strict = true;
   const size_t count = with_each_tactic(problem, operands, [&](const std::vector<Tensor>& got) {
     for (size_t at = 0; at < got.size(); ++at) EXPECT_EQ(difference(got[at], expected[at]), "");

@@ -135,9 +135,9 @@ std::vector<Kind> kinds_of(const Case& one) {
 
 bool is_16_bit(Kind kind) { return kind != Kind::f32 && kind != Kind::tf32; }
 
-backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs, Kind kind, bool views,
+backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs, Kind kind, Gaps gaps,
                              std::vector<Tensor>& operands) {
-  backends::Problem problem = problem_of(one, outputs, 0, views);
+  backends::Problem problem = problem_of(one, outputs, 0, gaps);
   operands = one.operands;
   problem.tf32 = kind == Kind::tf32;
   // Infinities reach their own results alone where products are summed as written.

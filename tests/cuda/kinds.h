@@ -25,7 +25,7 @@ std::vector<Kind> kinds_of(const Case& one);
 bool is_16_bit(Kind kind);
 /// The case's problem and operands, those that are not constant as f16 or bf16 where the kind has them so. `outputs`
 /// are of its sizes.
-backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs, Kind kind, bool views,
+backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs, Kind kind, Gaps gaps,
                              std::vector<Tensor>& operands);
 /// What is wrong with the kernels that are offered for a problem of dense operands, by what the case says; empty:
 /// nothing, or the GPU is older than 8.0.

@@ -63,7 +63,7 @@ class Emulated : public testing::TestWithParam<int> {
   /// What is asked of one case: its choices, but for those like others before.
   void check(const Case& one, const std::vector<Tensor>& outputs, Kind kind) {
     std::vector<Tensor> operands;
-    backends::Problem problem = problem_of(one, outputs, kind, false, operands);
+    backends::Problem problem = problem_of(one, outputs, kind, Gaps::none, operands);
     problem.vendor = false;
     bool first = true;
     for (const Choice& choice : cuda::choices(problem, device().properties())) {

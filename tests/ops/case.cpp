@@ -223,7 +223,11 @@ std::vector<Case> read_cases(const std::string& folder) {
 
 std::vector<Tensor> reference(const Case& one) { return ops::evaluate(one.node(), one.operands); }
 
-backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs, int threads, bool views) {
+std::string described(Gaps gaps) {
+  return gaps == Gaps::none ? "" : gaps == Gaps::rows ? " on views" : " on views of images that lie apart";
+}
+
+backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs, int threads, Gaps gaps) {
   backends::Problem problem;
   problem.node = &one.node();
   problem.threads = threads;
@@ -233,7 +237,8 @@ backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs
     result.dtype = tensor.dtype();
     result.dims = tensor.dims();
     Dims room = tensor.dims();
-    if (views && !constant && room.rank() > 1) room[room.rank() - 1] += 3;
+    if (gaps == Gaps::rows && !constant && room.rank() > 1) room[room.rank() - 1] += 3;
+    if (gaps == Gaps::images && !constant && room.rank() > 2) room[1] += 1;
     result.strides = backends::dense_strides(room);
     if (constant) result.constant = tensor;
     return result;

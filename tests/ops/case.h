@@ -46,8 +46,13 @@ std::vector<Case> read_cases(const std::string& folder);
 /// Output types and sizes, by inference where it knows them, else by running the reference kernel.
 std::vector<Tensor> reference(const Case& one);
 
-/// The problem of a case. With `views`, operands and outputs that are not constant have a gap behind each innermost
-/// row.
-backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs, int threads, bool views);
+/// Where operands and outputs that are not constant have gaps: behind each innermost row, or, of three axes and more,
+/// behind all that the first axis counts, such as images.
+enum class Gaps { none, rows, images };
+
+/// " on views" for a message, and of which kind; "" without.
+std::string described(Gaps gaps);
+
+backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs, int threads, Gaps gaps);
 
 }  // namespace tenon::tests

@@ -112,21 +112,21 @@ TEST_P(Ops, KernelsGiveWhatTheReferenceGives) {
   }
   const test::Tolerance tolerance{.element = one.tolerance, .mean = one.tolerance / 2};
   std::map<const backends::Kernel*, std::unique_ptr<backends::Step>> others;  // for one thread, without views
-  for (bool views : {false, true}) {
+  for (const Gaps gaps : {Gaps::none, Gaps::rows, Gaps::images}) {
     for (const backends::Kernel* kernel : backends::kernels_for(one.node().op)) {
-      SCOPED_TRACE(kernel->name + (views ? " on views" : ""));
-      const backends::Problem first = problem_of(one, expected, 1, views);
+      SCOPED_TRACE(kernel->name + described(gaps));
+      const backends::Problem first = problem_of(one, expected, 1, gaps);
       const backends::Reason reason = backends::refusal(*kernel, first);
       if (reason) {
         const bool wanted =
             std::find(wanted_kernels.begin(), wanted_kernels.end(), kernel->name) != wanted_kernels.end();
-        EXPECT_TRUE(views || !wanted || reason.code == backends::Reason::instruction_set)
+        EXPECT_TRUE(gaps != Gaps::none || !wanted || reason.code == backends::Reason::instruction_set)
             << "refused: " << reason.text();
         continue;
       }
       std::vector<Tensor> alone;
       for (int threads : {1, 2, 3}) {
-        const backends::Problem problem = problem_of(one, expected, threads, views);
+        const backends::Problem problem = problem_of(one, expected, threads, gaps);
         auto step = kernel->make(problem);
         const std::vector<Tensor> got = run(one, problem, *step);
         if (threads == 1) alone = got;
@@ -150,7 +150,7 @@ TEST(Kernels, OfProductsInF32DoNotWriteOtherTypes) {
   int asked = 0;
   for (const Case& one : read_cases(folder)) {
     if (!ops::has_trait(one.node().op, ops::Trait::product)) continue;
-    backends::Problem problem = problem_of(one, reference(one), 1, false);
+    backends::Problem problem = problem_of(one, reference(one), 1, Gaps::none);
     if (problem.outputs[0].dtype != DType::f32) continue;
     problem.outputs[0].dtype = DType::bf16;
     for (const backends::Kernel* kernel : backends::kernels_for(one.node().op)) {
@@ -166,7 +166,7 @@ TEST(Kernels, OfConvolutionsAndProductsAreMadeFromStepsOfOtherSizes) {
   std::set<std::string> resized;
   for (const Case& one : read_cases(folder)) {
     if (!ops::has_trait(one.node().op, ops::Trait::product)) continue;
-    const backends::Problem problem = problem_of(one, reference(one), 1, false);
+    const backends::Problem problem = problem_of(one, reference(one), 1, Gaps::none);
     for (const backends::Kernel* kernel : backends::kernels_for(one.node().op))
       if (!backends::refusal(*kernel, problem) && kernel->make(problem)->resized(problem)) resized.insert(kernel->name);
   }
@@ -181,8 +181,8 @@ TEST(Kernels, OfPackedWeightsTakeRowsThatLieApart) {
     if (one.node().op != "MatMul" && one.node().op != "Gemm") continue;
     const std::vector<Tensor> results = reference(one);
     for (const backends::Kernel* kernel : backends::kernels_for(one.node().op)) {
-      if (kernel->name != "direct" || backends::refusal(*kernel, problem_of(one, results, 1, false))) continue;
-      EXPECT_EQ(backends::refusal(*kernel, problem_of(one, results, 1, true)).text(), "") << one.name();
+      if (kernel->name != "direct" || backends::refusal(*kernel, problem_of(one, results, 1, Gaps::none))) continue;
+      EXPECT_EQ(backends::refusal(*kernel, problem_of(one, results, 1, Gaps::rows)).text(), "") << one.name();
       ++taken;
     }
   }
@@ -194,7 +194,7 @@ TEST(Kernels, OfExpressionsTakeElementsThatLieApart) {
   for (const Case& one : read_cases(folder)) {
     if (one.kernels.empty() || one.kernels[0] != "rows" || one.file != "elementwise") continue;
     const std::vector<Tensor> expected = reference(one);
-    backends::Problem problem = problem_of(one, expected, 2, false);
+    backends::Problem problem = problem_of(one, expected, 2, Gaps::none);
     const auto set_apart = [](backends::Operand& operand) {
       if (operand && !operand.constant)
         for (size_t axis = 0; axis < operand.dims.rank(); ++axis) operand.strides[axis] *= 2;

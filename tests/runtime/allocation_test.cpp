@@ -116,7 +116,7 @@ TEST_F(Allocations, NoneInAnyKernel) {
     const std::vector<Tensor> expected = tests::reference(one);
     for (const backends::Kernel* kernel : backends::kernels_for(one.node().op)) {
       if (kernel == &backends::reference_kernel()) continue;
-      const backends::Problem problem = tests::problem_of(one, expected, 2, false);
+      const backends::Problem problem = tests::problem_of(one, expected, 2, tests::Gaps::none);
       if (backends::refusal(*kernel, problem)) continue;
       const auto step = kernel->make(problem);
       std::vector<Tensor> outputs;

@@ -11,11 +11,6 @@ using Params = ConvClusterParams;
 
 constexpr int64_t most_pixels = 64 * 256;
 
-bool is_point(const ConvShape& s) {
-  return s.kernel_h * s.kernel_w == 1 && s.stride_h == 1 && s.pad_top == 0 && s.pad_left == 0 && s.in_h == s.out_h &&
-         s.in_w == s.out_w;
-}
-
 struct Form {
   int bn, split, kb, stages;
 };
@@ -58,7 +53,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   for (const Form& form : forms_of(shape, properties, most_lists(problem))) {
     std::vector<std::string> defines;
     for (const std::string& word :
-         {define("IM2COL", !is_point(shape)), define("BN", form.bn), define("STAGES", form.stages),
+         {define("IM2COL", !is_one_row(shape)), define("BN", form.bn), define("STAGES", form.stages),
           define("SPLIT", form.split), define("KB", form.kb), define("KR", shape.kernel_h),
           define("KS", shape.kernel_w), define("CIN", padded_channels(shape, form.kb)), define("COUT", shape.out_c),
           define("STRIDE", shape.stride_h), define("PAD_H", shape.pad_top), define("PAD_W", shape.pad_left)})
@@ -96,9 +91,9 @@ class ClusterStep : public Step {
   bool reads(size_t input) const override { return input == 0 || input == 3; }
   void enqueue(const Launch& at) const override {
     Params params = params_;
-    params.a = is_point(shape_) ? tiled_map(at.inputs[0], shape_.x_type, {shape_.in_c, shape_.pixels()},
-                                            {1, shape_.x[2]}, {slab_elements(), 64})
-                                : im2col_map(at.inputs[0], shape_, slab_elements(), 64);
+    params.a = is_one_row(shape_) ? tiled_map(at.inputs[0], shape_.x_type, {shape_.in_c, shape_.pixels()},
+                                              {1, shape_.x[2]}, {slab_elements(), 64})
+                                  : im2col_map(at.inputs[0], shape_, slab_elements(), 64);
     params.to = at.outputs[0];
     if (residual_) params.other = at.inputs[3];
     launch(device_, function_, grid_, at, params);

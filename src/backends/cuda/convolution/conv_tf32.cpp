@@ -18,10 +18,6 @@ struct Form {
 
 constexpr int element = 4;
 
-bool is_point(const ConvShape& s) {
-  return s.kernel_h * s.kernel_w == 1 && s.stride_h == 1 && s.pad_top == 0 && s.pad_left == 0 && s.in_h == s.out_h &&
-         s.in_w == s.out_w && is_pitched(s, s.x);
-}
 int64_t round_up(int64_t value, int64_t to) { return ceil_div(value, to) * to; }
 int64_t slabs_of(const ConvShape& shape, int kb) {
   return int64_t{shape.kernel_h} * shape.kernel_w * padded_channels(shape, kb) * element / kb;
@@ -103,7 +99,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   for (const Form& form : forms_of(shape, properties)) {
     std::vector<std::string> defines;
     for (const std::string& word :
-         {define("MODE", !is_point(shape)), define("MI", form.mi), define("WM", 64 * form.mi), define("BN", form.bn),
+         {define("MODE", !is_one_row(shape)), define("MI", form.mi), define("WM", 64 * form.mi), define("BN", form.bn),
           define("KB", form.kb), define("KBB", form.kb), define("KSUB", form.ksub), define("STAGES", form.stages),
           define("NWG", form.nwg), define("COOP", form.coop), define("BRES", form.bres), define("KR", shape.kernel_h),
           define("KS", shape.kernel_w), define("CIN", padded_channels(shape, form.kb)), define("COUT", shape.out_c),
@@ -148,9 +144,9 @@ class Tf32Step : public Step {
   void enqueue(const Launch& at) const override {
     Params params = params_;
     const ConvShape& s = shape_;
-    params.a = is_point(s) ? tiled_map(at.inputs[0], DType::f32, {s.in_c, s.pixels()}, {1, s.x[2]},
-                                       {form_.kb / element, form_.pixels()})
-                           : im2col_map(at.inputs[0], s, form_.kb / element, form_.pixels());
+    params.a = is_one_row(s) ? tiled_map(at.inputs[0], DType::f32, {s.in_c, s.pixels()}, {1, s.x[2]},
+                                         {form_.kb / element, form_.pixels()})
+                             : im2col_map(at.inputs[0], s, form_.kb / element, form_.pixels());
     params.to = at.outputs[0];
     if (residual_) params.other = at.inputs[3];
     launch(device_, function_, grid_, at, params);

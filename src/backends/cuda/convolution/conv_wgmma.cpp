@@ -34,10 +34,6 @@ struct Form {
 
 constexpr int64_t most_halo_slabs = 3;
 
-bool is_point(const ConvShape& s) {
-  return s.kernel_h * s.kernel_w == 1 && s.stride_h == 1 && s.pad_top == 0 && s.pad_left == 0 && s.in_h == s.out_h &&
-         s.in_w == s.out_w;
-}
 int64_t depth_bytes(const ConvShape& shape, int slab) {
   return int64_t{shape.kernel_h} * shape.kernel_w * padded_channels(shape, slab) *
          static_cast<int64_t>(size_of(shape.x_type));
@@ -123,7 +119,7 @@ bool has_many_weights(const ConvShape& shape, int slab) {
 /// Forms with slabs of `kb` bytes.
 void add_forms(const Problem& problem, const ConvShape& shape, const Properties& properties, int kb,
                std::vector<Form>& list) {
-  const int mode = is_point(shape) ? 0 : 1;
+  const int mode = is_one_row(shape) ? 0 : 1;
   const int64_t slabs = depth_bytes(shape, kb) / kb;
   const int buffers = has_residual(problem) ? 2 : 1;
   const bool odd = is_odd(problem, shape);

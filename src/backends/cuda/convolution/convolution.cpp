@@ -25,6 +25,8 @@ void fill(const Operand& operand, bool channels_last, int64_t (&sizes)[4], int64
     const auto axis = static_cast<size_t>(channels_last ? order[at] : first[at]);
     sizes[at] = operand.dims[axis], strides[at] = operand.strides[axis];
   }
+  // An image of one pixel is as far from the next as the pixel.
+  if (channels_last && sizes[1] == 1 && sizes[2] == 1) strides[1] = strides[2] = strides[0];
 }
 
 /// Gemm and MatMul of one matrix by constant weights: a row is a pixel.

@@ -234,6 +234,11 @@ bool is_pitched(const ConvShape& shape, const int64_t (&strides)[4]) {
          (shape.batch == 1 || strides[0] == shape.out_h * shape.out_w * strides[2]);
 }
 
+bool is_one_row(const ConvShape& s) {
+  return s.kernel_h * s.kernel_w == 1 && s.stride_h == 1 && s.pad_top == 0 && s.pad_left == 0 && s.in_h == s.out_h &&
+         s.in_w == s.out_w && is_pitched(s, s.x);
+}
+
 namespace {
 
 int64_t chunk_of(DType type) { return 16 / static_cast<int64_t>(size_of(type)); }
