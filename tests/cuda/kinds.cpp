@@ -114,6 +114,13 @@ bool is_product(const Case& one) {
   return one.node().op == "Conv" || one.node().op == "Gemm" || one.node().op == "MatMul";
 }
 
+bool says(const Case& one, std::string_view kind) {
+  return std::any_of(one.gpu_kernels.begin(), one.gpu_kernels.end(),
+                     [&](const std::string& word) { return word.find(kind) != std::string::npos; });
+}
+
+bool is_weight_only(const Case& one) { return one.node().op == "tenon:WeightOnlyMatMul"; }
+
 bool is_weights(const Case& one, size_t operand) {
   if (one.node().op == "tenon:InvertedBottleneck") return operand % 2 == 1 && operand < ops::bottleneck_residual;
   if (one.node().op == "tenon:PointwisePair") return operand == 1 || operand == 4;
@@ -128,7 +135,9 @@ std::vector<Kind> kinds_of(const Case& one) {
     return {Kind::f32};
   std::vector<Kind> kinds = {Kind::f32, Kind::f16, Kind::bf16};
   if (is_product(one) || one.node().op == "tenon:DotAttention") kinds.push_back(Kind::tf32);
-  if (is_product(one) || one.node().op == "tenon:BoxHead") kinds.push_back(Kind::f16_to_f32);
+  // An f32 result shows that weights are rounded to 16 bits, but where they are exact in them.
+  if (is_product(one) || (is_weight_only(one) && says(one, "f16_to_f32")) || one.node().op == "tenon:BoxHead")
+    kinds.push_back(Kind::f16_to_f32);
   if (reads_a_image(one)) kinds.push_back(Kind::f32_to_f16);
   return kinds;
 }
@@ -146,8 +155,9 @@ backends::Problem problem_of(const Case& one, const std::vector<Tensor>& outputs
   const DType type = kind == Kind::bf16 ? DType::bf16 : DType::f16;
   for (size_t at = 0; at < problem.inputs.size() && kind != Kind::f32_to_f16; ++at) {
     if (!problem.inputs[at] || problem.inputs[at].constant || problem.inputs[at].dtype != DType::f32) continue;
-    if (kind == Kind::f16_to_f32 && at == 3 && is_product(one)) continue;  // of the output's type
-    if (at == 3 && problem.node->op == "tenon:DotAttention") continue;     // the mask
+    // A residual is of the result's type, a mask is added in f32.
+    if (kind == Kind::f16_to_f32 && at == 3 && (is_product(one) || is_weight_only(one))) continue;
+    if (at == 3 && problem.node->op == "tenon:DotAttention") continue;
     operands[at] = narrowed(operands[at], type);
     problem.inputs[at].dtype = type;
   }

@@ -23,10 +23,11 @@ int64_t bits_of(const Problem& problem) { return problem.node->integer("bits", 4
 
 Reason refuses_form(const Problem& problem, const Properties& properties) {
   if (properties.capability() < 80) return {Reason::capability, "mma.sync", "8.0"};
-  const Operand &x = problem.inputs[slots::data], &scales = problem.inputs[slots::scales];
-  // Weights are rounded to the data's type, which a result in f32 would show.
-  if (!is_16_bit(x.dtype) || problem.outputs[0].dtype != x.dtype)
-    return {Reason::element_type, "data and result", "both f16 or bf16"};
+  const Operand &x = problem.inputs[slots::data], &scales = problem.inputs[slots::scales], &y = problem.outputs[0];
+  if (!is_16_bit(x.dtype)) return {Reason::element_type, "data", "f16 or bf16"};
+  if (y.dtype != x.dtype && y.dtype != DType::f32) return {Reason::element_type, "results", "the data's type or f32"};
+  if (has(problem, slots::residual) && problem.inputs[slots::residual].dtype != y.dtype)
+    return {Reason::element_type, "the residual", "the result's type"};
   for (const size_t input : {slots::weights, slots::scales, slots::zero_points})
     if (has(problem, input) && !problem.inputs[input].constant) return {Reason::not_constant, "weights and scales"};
   if (has(problem, slots::bias) && !problem.inputs[slots::bias].constant) return {Reason::not_constant, "the bias"};
