@@ -14,6 +14,7 @@ bool assign_slices(ir::Graph& graph);
 bool cut_parts(ir::Graph& graph);
 bool remove_identity(ir::Graph& graph);
 bool common_subexpressions(ir::Graph& graph);
+bool split_pools(ir::Graph& graph);
 bool split_reductions(ir::Graph& graph);
 bool expand_tiles(ir::Graph& graph);
 bool fold_batch_norm(ir::Graph& graph);

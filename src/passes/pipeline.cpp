@@ -118,6 +118,8 @@ const std::vector<Pass>& for_gpu() {
       {"general_products", "turns general products of two values into matrix multiplications", general_products},
       {"patches_to_products", "turns convolutions over patches side by side into products", patches_to_products},
       {"split_reductions", "reduces axes that are no neighbours one after the other", split_reductions},
+      {"split_pools", "pools large windows over rows and then over columns, and whole images as reductions",
+       split_pools},
       {"expand_tiles", "turns tiles into expanded axes, which may be views", expand_tiles},
       {"unfold_gathers", "joins what picks the windows of an image row by row and column by column", unfold_gathers},
       {"join_frames", "copies what several slices of one tensor give side by side in one go", join_frames},
