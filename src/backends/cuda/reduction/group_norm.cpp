@@ -15,6 +15,7 @@ constexpr int64_t whole_bytes = 65536;     // of a line that one multiprocessor 
 constexpr int64_t side_bytes = 128;        // of neighbouring channels that the threads of a block read at once
 constexpr int64_t most_side_by_side = 64;  // channels of a group whose threads stand side by side
 constexpr int64_t most_early = 24;         // elements of scale and bias that a thread holds from the beginning
+constexpr int64_t most_joined_again = 64;  // parts of a line that each block joins itself
 constexpr size_t most_tactics = 3;         // of a kind
 
 /// Sizes as the kernels see them; a line is what blocks share the statistics of.
@@ -80,7 +81,12 @@ Reason refuses(const Problem& problem, const Properties&) {
   return form.all_lines() > most_lines ? Reason(Reason::too_many, most_lines, "groups") : Reason();
 }
 
+int64_t parts_of(const Form& form, int64_t threads, int64_t each) {
+  return ceil_div(form.units, threads / form.side * each);
+}
+
 Tactic tactic_of(const Problem& problem, const Form& form, int64_t threads, int64_t each, bool split) {
+  const bool joined = split && parts_of(form, threads, each) > most_joined_again;
   const bool constant = problem.inputs[1].constant && problem.inputs[2].constant;
   Source source{"group_norm.cu", {}, ""};
   source.defines = {define_expression("ACT", ops::epilogue_of(*problem.node).activation),
@@ -94,11 +100,12 @@ Tactic tactic_of(const Problem& problem, const Form& form, int64_t threads, int6
                     define("THREADS", threads),
                     define("EACH", each),
                     define("SPLIT", split),
+                    define("JOINED", joined),
                     define("EARLY", constant && each * form.vector <= most_early)};
   const std::string name = std::string(form.columns ? "columns" : "groups") + (split ? " in parts of " : " of ");
   return {name + std::to_string(threads) + "x" + std::to_string(each),
           {source},
-          {static_cast<int>(threads), static_cast<int>(each), split}};
+          {static_cast<int>(threads), static_cast<int>(each), split, joined}};
 }
 
 /// A block for each line, its threads holding as few vectors as they can or some more.
@@ -116,7 +123,7 @@ std::vector<Tactic> whole(const Problem& problem, const Form& form) {
 std::vector<Tactic> in_parts(const Problem& problem, const Form& form, const Properties& properties) {
   std::vector<Tactic> list;
   for (const auto& [threads, each] : {std::pair{256, 8}, {256, 4}, {256, 2}, {256, 1}, {128, 1}}) {
-    const int64_t parts = ceil_div(form.units, int64_t{threads} / form.side * each);
+    const int64_t parts = parts_of(form, threads, each);
     const bool least = threads == 128, fills = 2 * form.all_lines() * parts >= properties.multiprocessors;
     if (parts > 1 && (fills || least) && list.size() < most_tactics)
       list.push_back(tactic_of(problem, form, threads, each, true));
@@ -139,37 +146,46 @@ template <bool columns>
 class GroupNormStep : public Step {
  public:
   GroupNormStep(const Problem& problem, Device& device, const Tactic& tactic)
-      : device_(device), split_(tactic.numbers[2]), results_(device.function(tactic.sources[0], "group_norm")) {
+      : device_(device),
+        split_(tactic.numbers[2]),
+        joins_(tactic.numbers[3]),
+        results_(device.function(tactic.sources[0], "group_norm")) {
     if (split_) sums_ = device.function(tactic.sources[0], "part_sums");
+    if (joins_) joined_ = device.function(tactic.sources[0], "join_parts");
     const Form form = form_of(problem, columns);
     const auto number = [](int64_t value) { return static_cast<int>(value); };
     params_.image = form.plane * form.channels;
     params_.channels = number(form.channels), params_.group = number(form.group);
     params_.lines = number(form.lines), params_.units = number(form.units);
     params_.plane = static_cast<u32>(std::max<int64_t>(1, form.plane / form.vector));
-    params_.most = number(ceil_div(form.units, tactic.numbers[0] / form.side * tactic.numbers[1]));
+    params_.most = number(parts_of(form, tactic.numbers[0], tactic.numbers[1]));
     const ops::Epilogue epilogue = ops::epilogue_of(*problem.node);
     params_.alpha = epilogue.alpha, params_.beta = epilogue.beta;
     params_.epsilon = static_cast<float>(problem.node->real("epsilon", 1e-5f));
     grid_ = {params_.most, form.all_lines(), 1, tactic.numbers[0], 0};
-    if (split_) parts_ = (form.columns ? form.images * form.channels : form.all_lines()) * params_.most;
+    join_grid_ = {form.side, form.all_lines(), 1, tactic.numbers[0], 0};
+    const int64_t statistics = form.columns ? form.images * form.channels : form.all_lines();
+    if (split_) parts_ = statistics * params_.most;
+    if (joins_) joins_at_ = parts_, parts_ += statistics;
   }
-  size_t workspace_bytes() const override { return static_cast<size_t>(parts_) * 2 * sizeof(float); }
+  size_t workspace_bytes() const override { return static_cast<size_t>(parts_) * statistic_bytes; }
   void enqueue(const Launch& at) const override {
     Params params = params_;
     params.x = at.inputs[0], params.scale = at.inputs[1], params.bias = at.inputs[2], params.y = at.outputs[0];
-    params.parts = at.workspace;
+    params.parts = at.workspace, params.joined = at.workspace + static_cast<size_t>(joins_at_) * statistic_bytes;
     if (split_) launch(device_, sums_, grid_, at, params);
+    if (joins_) launch(device_, joined_, join_grid_, at, params);
     launch(device_, results_, grid_, at, params);
   }
 
  private:
   Device& device_;
-  bool split_;
-  Function sums_{}, results_;
+  static constexpr size_t statistic_bytes = 2 * sizeof(float);
+  bool split_, joins_;
+  Function sums_{}, joined_{}, results_;
   Params params_{};
-  Grid grid_;
-  int64_t parts_ = 0;
+  Grid grid_, join_grid_;
+  int64_t parts_ = 0, joins_at_ = 0;  // statistics
 };
 
 /// First where the threads of a group would each read a few bytes a pixel.

@@ -6,8 +6,9 @@
 // channels last, in one group. COLUMNS 1: channels last, and groups of GROUP channels, a power of two up to LX times
 // VEC: a line is LX times VEC channels, LX a power of two up to 32, and threads of the same channels stand LX apart.
 // SPLIT 0: a block takes a whole line. SPLIT 1: blocks leave the mean of their part of a line and the squares around
-// it; a second launch joins the parts (Chan, Golub and LeVeque 1979) and makes the results. EARLY 1: scale and bias
-// come from no kernel before this one, and are loaded before that has ended.
+// it; a second launch joins the parts (Chan, Golub and LeVeque 1979) and makes the results. JOINED 1: of many parts a
+// launch between the two joins them once, not each block again. EARLY 1: scale and bias come from no kernel before this
+// one, and are loaded before that has ended.
 typedef ELEMENT T;
 #include "group_norm_params.h"
 typedef tenon::cuda::GroupNormParams Params;
@@ -217,9 +218,59 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   for (int k = 0; k < SUMS; ++k) part_of(p, block, blockIdx.x, k) = make_float2(mean[k], squares[k]);
 }
 
+// The joined statistics of the thread's k-th channel or of its group.
+__device__ __forceinline__ float2& joined_of(const Params& p, int column, int k) {
+  const u32 image = blockIdx.y / p.lines;
+  return COLUMNS ? p.joined[(i64)image * p.channels + column + k] : p.joined[blockIdx.y];
+}
+// The sums over all threads of the block, in each. Each call has its own `parts`.
+__device__ __forceinline__ void total_of_block(float (&v)[SUMS], float (&parts)[WARPS][SUMS]) {
+#pragma unroll
+  for (int k = 0; k < SUMS; ++k) {
+#pragma unroll
+    for (int step = 16; step; step /= 2) v[k] += __shfl_xor_sync(~0u, v[k], step);
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32][k] = v[k];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < SUMS; ++k) {
+    v[k] = 0.f;
+#pragma unroll
+    for (int w = 0; w < WARPS; ++w) v[k] += parts[w][k];
+  }
+}
+// A block for VEC channels, or for a group.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    join_parts(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+  __shared__ float parts[2][WARPS][SUMS];
+  wait_for_previous(breadcrumb);
+  Block block(p);
+  block.column = ((int)(blockIdx.y % p.lines) * LX + (int)blockIdx.x) * VEC;
+  if (COLUMNS && block.column >= p.channels) return;
+  float mean[SUMS] = {}, squares[SUMS] = {};
+  const float all = (float)p.units * PER_UNIT;
+  for (int part = threadIdx.x; part < p.most; part += THREADS)
+#pragma unroll
+    for (int k = 0; k < SUMS; ++k) mean[k] = fmaf(part_of(p, block, part, k).x, size_of(p, part) / all, mean[k]);
+  total_of_block(mean, parts[0]);
+  for (int part = threadIdx.x; part < p.most; part += THREADS)
+#pragma unroll
+    for (int k = 0; k < SUMS; ++k) {
+      const float2 one = part_of(p, block, part, k);
+      const float away = one.x - mean[k];
+      squares[k] += fmaf(away * away, size_of(p, part), one.y);
+    }
+  total_of_block(squares, parts[1]);
+  if (threadIdx.x > 0) return;
+#pragma unroll
+  for (int k = 0; k < SUMS; ++k) joined_of(p, block.column, k) = make_float2(mean[k], squares[k]);
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
     group_norm(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+#if !JOINED
   __shared__ float parts[2][WARPS][LX][SUMS];
+#endif
   const Block block(p);
   Parameters parameters;
   if (EARLY) parameters.load(p, block);
@@ -227,8 +278,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   Values values;
   values.load(p, block);
   float mean[SUMS] = {}, factor[SUMS] = {};
-  const int first = threadIdx.x / LX, count = block.alive ? p.most : 0;
   const float all = (float)p.units * PER_UNIT;
+#if JOINED
+#pragma unroll
+  for (int k = 0; k < SUMS; ++k) {
+    const float2 one = block.alive ? joined_of(p, block.column, k) : make_float2(0.f, 0.f);
+    mean[k] = one.x, factor[k] = one.y;
+  }
+#else
+  const int first = threadIdx.x / LX, count = block.alive ? p.most : 0;
   for (int part = first; part < count; part += ROWS)
 #pragma unroll
     for (int k = 0; k < SUMS; ++k) mean[k] = fmaf(part_of(p, block, part, k).x, size_of(p, part) / all, mean[k]);
@@ -241,6 +299,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       factor[k] += fmaf(away * away, size_of(p, part), one.y);
     }
   total(factor, parts[1]);
+#endif
   join_channels(mean, factor, all);
 #pragma unroll
   for (int k = 0; k < SUMS; ++k) factor[k] = rsqrtf(factor[k] / (all * GROUP) + p.epsilon);

@@ -11,7 +11,7 @@ struct GroupNormParams {
   POINTER(const T) x;
   POINTER(const float) scale, bias;
   POINTER(T) y;
-  POINTER(float2) parts;
+  POINTER(float2) parts, joined;
   i64 image;  // elements of one
   // lines: of an image; units: vectors of a group, or pixels; most: parts of a line
   int channels, group, lines, units, most;
