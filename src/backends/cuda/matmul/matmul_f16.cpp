@@ -17,7 +17,7 @@ struct Tile {
 
 constexpr Tile large{128, 128, 64, 32, 1, 32, 4}, tall{128, 64, 64, 32, 1, 32, 4}, middle{64, 64, 32, 32, 1, 32, 4},
     low{32, 64, 32, 16, 1, 64, 4}, deep{64, 64, 32, 32, 2, 64, 3}, small_and_deep{32, 32, 32, 32, 4, 128, 3};
-constexpr int64_t least_deep = 256;
+constexpr int64_t least_deep = 256, least_part = 512, most_grid = 65535;
 
 /// How lines of an operand are copied: along depth or across it, in pieces of so many bytes; 0 where they cannot be.
 struct Lines {
@@ -62,9 +62,12 @@ bool in_pairs(const Operand& operand, int64_t across, int64_t pitch, const int64
          std::all_of(std::begin(batch), std::end(batch), [](int64_t at) { return at % 2 == 0; });
 }
 
+int64_t batch_of(const MatmulParams& p) { return int64_t{p.batch[0]} * p.batch[1] * p.batch[2]; }
+
 std::vector<Tile> tiles_of(const MatmulParams& p, const Properties& properties) {
-  const int64_t count = int64_t{p.batch[0]} * p.batch[1] * p.batch[2];
-  const auto blocks = [&](const Tile& tile) { return ceil_div(p.m, tile.rows) * ceil_div(p.n, tile.columns) * count; };
+  const auto blocks = [&](const Tile& tile) {
+    return ceil_div(p.m, tile.rows) * ceil_div(p.n, tile.columns) * batch_of(p);
+  };
   const bool few = blocks(middle) < properties.multiprocessors, some = blocks(middle) < 2 * properties.multiprocessors;
   std::vector<Tile> list{middle};
   if (p.m > middle.rows && p.n > middle.columns && blocks(large) >= properties.multiprocessors) list.push_back(large);
@@ -74,12 +77,19 @@ std::vector<Tile> tiles_of(const MatmulParams& p, const Properties& properties) 
   return list;
 }
 
+/// Parts of the depth that give each multiprocessor a block; 1 where results alone do, or depth is short.
+int parts_of(const MatmulParams& p, const Tile& tile, const Properties& properties) {
+  const int64_t blocks = ceil_div(p.m, tile.rows) * ceil_div(p.n, tile.columns) * batch_of(p);
+  const int64_t parts = std::min<int64_t>(properties.multiprocessors / blocks, p.k / least_part);
+  return batch_of(p) * parts > most_grid ? 1 : static_cast<int>(std::max<int64_t>(parts, 1));
+}
+
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
   MatmulParams p;
   shape_of(problem, p);
   const Operands lines(problem, p);
   std::vector<Tactic> list;
-  for (const Tile& tile : tiles_of(p, properties)) {
+  const auto add = [&](const Tile& tile, int parts) {
     Source source{"matmul_f16.cu", epilogue_defines(conv_epilogue(problem)), ""};
     for (const std::string& word :
          {define_type("ELEMENT", problem.inputs[0].dtype), define_type("RESULT", problem.outputs[0].dtype),
@@ -87,7 +97,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
           define("B_COPY", lines.b.copy), define("BM", tile.rows), define("BN", tile.columns),
           define("WM", tile.warp_rows), define("WN", tile.warp_columns), define("SLICES", tile.slices),
           define("BK", tile.depth), define("STAGES", tile.stages), define("BY_ROW", bias_is_by_row(problem)),
-          define("PAIRS", in_pairs(problem.outputs[0], p.cn, p.cm, p.c_batch, p)),
+          define("PARTED", parts > 1), define("PAIRS", in_pairs(problem.outputs[0], p.cn, p.cm, p.c_batch, p)),
           define("OTHER_PAIRS", has_operand(problem, 3) && in_pairs(problem.inputs[3], p.rn, p.rm, p.r_batch, p))})
       source.defines.push_back(word);
     const int a = lines.a.depth ? tile.rows * (tile.depth + 8) : tile.depth * (tile.rows + 8),
@@ -95,14 +105,55 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
     const int sums = (tile.slices - 1) * tile.rows * tile.columns * 4;  // that slices join
     std::string name = "pipelined " + std::to_string(tile.rows) + "x" + std::to_string(tile.columns);
     if (tile.slices > 1) name += " by " + std::to_string(tile.slices);
+    if (parts > 1) name += " in " + std::to_string(parts) + " parts";
     list.push_back(
-        {name, {source}, {tile.rows, tile.columns, tile.threads(), std::max((a + b) * 2 * tile.stages, sums)}});
-  }
+        {name, {source}, {tile.rows, tile.columns, tile.threads(), std::max((a + b) * 2 * tile.stages, sums), parts}});
+  };
+  for (const Tile& tile : tiles_of(p, properties)) add(tile, 1);
+  for (const Tile& tile : {small_and_deep, middle})
+    if (const int parts = parts_of(p, tile, properties); parts > 1) add(tile, parts);
   return list;
 }
 
+/// Sums of the parts of the depth, then results.
+class PartsStep : public Step {
+ public:
+  PartsStep(const Problem& problem, Device& device, const Tactic& tactic)
+      : device_(device),
+        sums_(device.function(tactic.sources[0], "matmul_f16", tactic.numbers[3])),
+        join_(device.function(tactic.sources[0], "join_parts")),
+        bias_(has_operand(problem, 2)),
+        residual_(has_operand(problem, 3)) {
+    shape_of(problem, params_);
+    params_.parts = tactic.numbers[4];
+    const int64_t batch = batch_of(params_), results = int64_t{params_.m} * params_.n;
+    sums_grid_ = {ceil_div(params_.n, tactic.numbers[1]), ceil_div(params_.m, tactic.numbers[0]), batch * params_.parts,
+                  tactic.numbers[2], tactic.numbers[3]};
+    join_grid_ = {ceil_div(results, 256), batch, 1, 256, 0};
+    bytes_ = static_cast<size_t>(batch * params_.parts * results) * sizeof(float);
+  }
+  size_t workspace_bytes() const override { return bytes_; }
+  void enqueue(const Launch& at) const override {
+    MatmulParams params = params_;
+    params.a = at.inputs[0], params.b = at.inputs[1], params.c = at.outputs[0], params.sums = at.workspace;
+    if (bias_) params.bias = at.inputs[2];
+    if (residual_) params.residual = at.inputs[3];
+    launch(device_, sums_, sums_grid_, at, params);
+    launch(device_, join_, join_grid_, at, params);
+  }
+
+ private:
+  Device& device_;
+  Function sums_, join_;
+  bool bias_, residual_;
+  MatmulParams params_{};
+  Grid sums_grid_, join_grid_;
+  size_t bytes_ = 0;
+};
+
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
   const std::vector<int>& numbers = tactic.numbers;
+  if (numbers[4] > 1) return std::make_unique<PartsStep>(problem, device, tactic);
   return matmul::product_step(problem, device, device.function(tactic.sources[0], "matmul_f16", numbers[3]), numbers[0],
                               numbers[1], numbers[2], numbers[3]);
 }

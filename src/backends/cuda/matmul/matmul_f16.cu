@@ -7,6 +7,7 @@
 //   BM x BN results a block, WM x WN a warp; SLICES warps share these, each with its part of a step's depth
 //   STAGES of BK of depth; BY_ROW 1: the bias is of rows; PAIRS, OTHER_PAIRS 1: neighbours in a row of the result,
 //      of what is added to it, lie side by side
+//   PARTED 1: blocks share the depth, and leave their sums for a second launch, which joins them and adds the rest
 typedef ELEMENT T;
 typedef RESULT To;
 constexpr int THREADS = (BM / WM) * (BN / WN) * SLICES * 32, MI = WM / 16, NJ = WN / 8;
@@ -167,25 +168,68 @@ __device__ __forceinline__ void finish(const Sums& sum, To* c, const To* other, 
   }
 }
 
+#if PARTED
+// Leaves a warp's sums of one part of the depth.
+__device__ __forceinline__ void leave(const Sums& sum, float* to, int m0, int n0, const Params& p) {
+  const int lane = threadIdx.x & 31, first = n0 + (lane & 3) * 2;
+#pragma unroll
+  for (int i = 0; i < MI * 2; ++i) {
+    const int m = m0 + (lane >> 2) + i * 8;
+    if (m >= p.m) return;
+#pragma unroll
+    for (int j = 0; j < NJ; ++j)
+#pragma unroll
+      for (int e = 0; e < 2; ++e)
+        if (first + j * 8 + e < p.n) to[(i64)m * p.n + first + j * 8 + e] = sum[i / 2][j][i % 2 * 2 + e];
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    join_parts(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+  wait_for_previous(breadcrumb);
+  const i64 size = (i64)p.m * p.n, at = (i64)blockIdx.x * 256 + threadIdx.x;
+  if (at >= size) return;
+  const int m = at / p.n, n = at % p.n, i2 = blockIdx.y % p.batch[2], i1 = blockIdx.y / p.batch[2] % p.batch[1],
+            i0 = blockIdx.y / p.batch[2] / p.batch[1];
+  const float* from = p.sums + (i64)blockIdx.y * p.parts * size + at;
+  float sum = 0.f;
+#pragma unroll 8
+  for (int part = 0; part < p.parts; ++part) sum += from[part * size];
+  if (p.bias) sum += p.bias[BY_ROW ? m : n];
+  float other = 0.f;
+  if (RESIDUAL)
+    other = f32_of(p.residual[i0 * p.r_batch[0] + i1 * p.r_batch[1] + i2 * p.r_batch[2] + m * p.rm + n * p.rn]);
+  if (RESIDUAL == 1) sum += other;
+  sum = activate<ACT, sizeof(To) == 2>(sum, p.alpha, p.beta);
+  if (RESIDUAL == 2) sum += other;
+  p.c[i0 * p.c_batch[0] + i1 * p.c_batch[1] + i2 * p.c_batch[2] + m * p.cm + n * p.cn] = of_f32<To>(sum);
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(THREADS)
     matmul_f16(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
   extern __shared__ __align__(128) u8 memory[];
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, m0 = blockIdx.y * BM, n0 = blockIdx.x * BN;
   const int tile = warp / SLICES, slice = warp % SLICES, wm = tile % (BM / WM) * WM, wn = tile / (BM / WM) * WN;
-  const int i2 = blockIdx.z % p.batch[2], i1 = blockIdx.z / p.batch[2] % p.batch[1],
-            i0 = blockIdx.z / p.batch[2] / p.batch[1];
+  const int item = PARTED ? blockIdx.z / p.parts : blockIdx.z, i2 = item % p.batch[2],
+            i1 = item / p.batch[2] % p.batch[1], i0 = item / p.batch[2] / p.batch[1];
   const T* a = p.a + i0 * p.a_batch[0] + i1 * p.a_batch[1] + i2 * p.a_batch[2];
   const T* b = p.b + i0 * p.b_batch[0] + i1 * p.b_batch[1] + i2 * p.b_batch[2];
   const u32 shared = (u32)__cvta_generic_to_shared(memory);
-  const int steps = (p.k + BK - 1) / BK;
+  int steps = (p.k + BK - 1) / BK, first = 0;
+  if (PARTED) {
+    const int most = (steps + p.parts - 1) / p.parts;
+    first = blockIdx.z % p.parts * most, steps = max(min(steps - first, most), 0);
+  }
   Copier<A_DEPTH ? BM : BK, A_DEPTH ? BK : BM, A_COPY> of_a(a, A_DEPTH ? p.am : p.ak, A_DEPTH ? m0 : 0,
                                                             A_DEPTH ? 0 : m0);
   Copier<B_DEPTH ? BN : BK, B_DEPTH ? BK : BN, B_COPY> of_b(b, B_DEPTH ? p.bn : p.bk, B_DEPTH ? n0 : 0,
                                                             B_DEPTH ? 0 : n0);
   const i64 a_step = A_DEPTH ? BK : BK * p.ak, b_step = B_DEPTH ? BK : BK * p.bk;
+  if (PARTED) of_a.from += first * a_step, of_b.from += first * b_step;
   const auto load = [&](int step) {
     const u32 to = shared + step % STAGES * STAGE * 2;
-    const int rows = p.m - m0, columns = p.n - n0, depth = p.k - step * BK;
+    const int rows = p.m - m0, columns = p.n - n0, depth = p.k - (first + step) * BK;
     of_a.copy(to, A_DEPTH ? rows : depth, A_DEPTH ? depth : rows, a_step);
     of_b.copy(to + A_SIZE * 2, B_DEPTH ? columns : depth, B_DEPTH ? depth : columns, b_step);
   };
@@ -208,6 +252,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     join_slices(sum, (float*)memory, tile, slice);
     if (slice > 0) return;
   }
+#if PARTED
+  leave(sum, p.sums + (i64)blockIdx.z * p.m * p.n, m0 + wm, n0 + wn, p);
+#else
   finish(sum, p.c + i0 * p.c_batch[0] + i1 * p.c_batch[1] + i2 * p.c_batch[2],
          p.residual + i0 * p.r_batch[0] + i1 * p.r_batch[1] + i2 * p.r_batch[2], m0 + wm, n0 + wn, p);
+#endif
 }

@@ -16,6 +16,8 @@ struct MatmulParams {
   i64 am, ak, bk, bn, cm, cn, rm, rn;
   int batch[3];
   int m, n, k;
+  POINTER(float) sums;  // of the parts of the depth, each of all results, where there are several
+  int parts;
   float alpha, beta;
 };
 
