@@ -8,9 +8,8 @@
 /// What kernels of depthwise convolutions share.
 namespace tenon::cuda {
 
-/// Why it is no depthwise convolution of up to 49 taps over contiguous channels; nullptr where it is.
-inline Reason depthwise_shape(const Problem& problem, ConvShape& shape) {
-  constexpr int most_taps = 49;
+/// Why it is no depthwise convolution of up to so many taps over contiguous channels; nullptr where it is.
+inline Reason depthwise_shape(const Problem& problem, ConvShape& shape, int most_taps = 49) {
   if (const Reason reason = conv_shape(problem, shape)) return reason;
   if (shape.groups != shape.in_c || shape.out_c != shape.in_c) return Reason::not_depthwise;
   if (shape.kernel_h * shape.kernel_w > most_taps) return {Reason::too_many, most_taps, "taps"};

@@ -13,13 +13,14 @@ struct Form {
   int threads() const { return group / 2 * strips * height; }
 };
 
-constexpr int most_strips = 4, most_threads = 512, least_threads = 32;
+constexpr int most_strips = 4, most_threads = 512, least_threads = 32, most_taps = 31 * 31, most_columns = 31;
 
 Reason refuses(const Problem& problem, const Properties& properties) {
   if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
   ConvShape shape{};
-  if (const Reason reason = depthwise_shape(problem, shape)) return reason;
+  if (const Reason reason = depthwise_shape(problem, shape, most_taps)) return reason;
   if (shape.kernel_h * shape.kernel_w <= 9) return {Reason::window, "of more than 9 taps"};
+  if (shape.kernel_w > most_columns) return {Reason::too_many, most_columns, "columns of taps"};
   if (shape.dilation_h != 1 || shape.dilation_w != 1) return Reason::dilated;
   const auto chunk = static_cast<int64_t>(16 / size_of(shape.x_type));
   if (shape.in_c % chunk) return {Reason::not_multiple, "channels", "16 bytes"};

@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const float2 bias = *(const float2*)(p.bias + c);
 #pragma unroll
   for (int t = 0; t < TW; ++t) sum[t][0] = bias.x, sum[t][1] = bias.y;
-#pragma unroll
+#pragma unroll(KH* KW <= 49 ? KH : 1)
   for (int kr = 0; kr < KH; ++kr) {
     const ELEMENT* line = pixels + ((row * SH + kr) * PITCH + strip * TW * SW) * GROUP + own;
     float in[IN][2];
