@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "backends/cuda/runtime/kernel.h"
@@ -182,16 +183,19 @@ bool is_first(const backends::Problem& problem, const Choice& choice) {
       const bool dense = first.strides == backends::dense_strides(first.dims);
       key += dense ? "" : first.rows_contiguous() ? " apart" : " on views";
     }
-  if (choice.kernel->name == "pipelined" || choice.kernel->name == "small")
+  // Macros that make another kernel of one file.
+  static const std::map<std::string, std::vector<std::string>> macros = {
+      {"pipelined", {"A_DEPTH", "B_DEPTH", "PARTED"}},
+      {"small", {"A_FAST", "ALONG_BATCH", "_DEPTH"}},
+      {"reduce", {"LANES"}},
+      {"columns", {"SPLIT", "JOINED"}},
+      {"groups", {"SPLIT", "JOINED"}},
+      {"norms", {"SPLIT"}},
+      {"pair", {"FIRST_", "K1", "STREAM"}}};
+  if (const auto of_kernel = macros.find(choice.kernel->name); of_kernel != macros.end())
     for (const std::string& define : choice.tactic.sources.front().defines)
-      for (const char* order : {"_DEPTH", "A_FAST", "ALONG_BATCH", "PARTED"})
-        if (define.find(order) != std::string::npos) key += define;
-  if (choice.kernel->name == "columns" || choice.kernel->name == "groups")
-    for (const std::string& define : choice.tactic.sources.front().defines)
-      if (define.starts_with("SPLIT") || define.starts_with("JOINED")) key += define;
-  if (choice.kernel->name == "pair")
-    for (const std::string& define : choice.tactic.sources.front().defines)
-      if (define.starts_with("FIRST_") || define.starts_with("K1") || define.starts_with("STREAM")) key += define;
+      for (const std::string& macro : of_kernel->second)
+        if (define.find(macro) != std::string::npos) key += define;
   return seen.insert(key + (problem.tf32 ? " tf32" : "") + (problem.strict ? " strict" : "")).second;
 }
 

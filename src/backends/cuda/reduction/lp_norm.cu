@@ -2,7 +2,8 @@
 // Rows divided by their norm, or by epsilon where that is more: the sum of absolute values (P 1), or the root of the
 // sum of squares (P 2). ELEMENT: type. PIECES 0: ROWS (a power of two) of a block of 256 threads, the others share each
 // row, EACH elements apiece; ACROSS 1: neighbouring threads take neighbouring rows, else neighbours of one. Else LANES
-// lanes hold a row of LENGTH in one piece, in PIECES vectors of VEC elements each.
+// lanes hold a row of LENGTH in one piece, in PIECES vectors of VEC elements each. SPLIT 1: several blocks share ROWS
+// rows; a first launch leaves the sums of their parts, a second one adds them and divides.
 typedef ELEMENT T;
 #include "lp_norm_params.h"
 typedef tenon::cuda::LpNormParams Params;
@@ -13,7 +14,56 @@ __device__ __forceinline__ float factor_of(float sum, float epsilon) {
   return norm == 0.f ? 0.f : 1.f / norm;
 }
 
-#if PIECES
+#if SPLIT
+constexpr int ALONG = 256 / ROWS;
+
+// The sum over the threads of the same row, for each of them.
+__device__ __forceinline__ float total(float sum, int own, int along) {
+  __shared__ float sums[ROWS][ALONG];
+  sums[own][along] = sum;
+#pragma unroll
+  for (int step = ALONG / 2; step; step /= 2) {
+    __syncthreads();
+    if (along < step) sums[own][along] += sums[own][along + step];
+  }
+  __syncthreads();
+  return sums[own][0];
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    part_sums(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+  const int own = threadIdx.x % ROWS, along = threadIdx.x / ROWS;
+  const i64 row = (i64)blockIdx.y * ROWS + own, begin = blockIdx.x * p.chunk, end = min(begin + p.chunk, p.length);
+  const bool alive = row < p.rows;
+  const T* x;
+  T* y;
+  row_of(p, alive ? row : 0, x, y);
+  wait_for_previous(breadcrumb);
+  float sum = 0.f;
+#pragma unroll 4
+  for (i64 k = begin + along; k < end; k += ALONG) sum += taken(f32_of(x[k * p.x_step]));
+  sum = total(sum, own, along);
+  if (alive && along == 0) p.sums[blockIdx.x * p.rows + row] = sum;
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    lp_norm(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
+  const int own = threadIdx.x % ROWS, along = threadIdx.x / ROWS;
+  const i64 row = (i64)blockIdx.y * ROWS + own, begin = blockIdx.x * p.chunk, end = min(begin + p.chunk, p.length);
+  const bool alive = row < p.rows;
+  const T* x;
+  T* y;
+  row_of(p, alive ? row : 0, x, y);
+  wait_for_previous(breadcrumb);
+  float sum = 0.f;
+#pragma unroll 4
+  for (int part = along; part < p.parts; part += ALONG) sum += p.sums[part * p.rows + (alive ? row : 0)];
+  const float factor = factor_of(total(sum, own, along), p.epsilon);
+  if (!alive) return;
+#pragma unroll 4
+  for (i64 k = begin + along; k < end; k += ALONG) y[k * p.y_step] = of_f32<T>(f32_of(x[k * p.x_step]) * factor);
+}
+#elif PIECES
 struct __align__(VEC * sizeof(T)) Vec {
   T e[VEC];
 };

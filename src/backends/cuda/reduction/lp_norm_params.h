@@ -14,6 +14,9 @@ struct LpNormParams {
   i64 xs[4], ys[4];
   u32 dims[4];
   float epsilon;
+  POINTER(float) sums;  // of the parts of rows: [part][row]
+  i64 chunk;            // elements of a part
+  int parts;
 };
 
 }  // namespace tenon::cuda
