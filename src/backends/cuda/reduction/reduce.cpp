@@ -137,6 +137,13 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
   // With few rows most of the GPU is idle, and a warp's loads wait for each other.
   constexpr int64_t few_rows = 1024, long_row = 1024;
   if (params.inner == 1 && params.outer <= few_rows && params.length >= long_row) add("reduce row", 1, 32, 1024, 1, 1);
+  // A warp would have few numbers of a short row to add.
+  if (params.inner == 1 && params.length < long_row / 8) {
+    int lanes = 1;
+    while (lanes * 8 <= params.length) lanes *= 2;
+    for (const int few : {lanes, lanes / 2})
+      if (few > 0) add("reduce by " + std::to_string(few), 1, few, 256, 1, 256 / few);
+  }
   for (const int vector : vectors_of(problem, params)) {
     add("reduce " + std::to_string(vector), vector, 32, 256, 1);
     if (params.inner == 1 || params.length < 64) continue;

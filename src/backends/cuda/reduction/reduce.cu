@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reduction of a tensor seen as outer x length x inner, along length; dense, but that rows may lie along four axes
 // where inner is 1. TX, TY: types; OP 0 sum, 1 mean, 2 max, 3 min, 4 root of the sum of squares, 5 that sum, 6 sum of
-// magnitudes. INNER 1: a block ROWS rows, one for each warp or one for all; else LANES * VEC neighbours of inner a
-// block or, together, the blocks of a cluster of CLUSTER (compute capability 9.0 and later); their other threads are
+// magnitudes. INNER 1: a block ROWS rows, one for each LANES lanes of a warp or one for all; else LANES * VEC neighbours
+// of inner a block or, together, the blocks of a cluster of CLUSTER (compute capability 9.0 and later); their other threads are
 // along length.
 #include "reduce_params.h"
 typedef tenon::cuda::ReduceParams Params;
@@ -33,21 +33,21 @@ extern "C" __global__ void TOGETHER __launch_bounds__(THREADS)
   wait_for_previous(breadcrumb);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
 #if INNER == 1
-  constexpr int WARPS = ROWS == 1 ? THREADS / 32 : 1;  // of a row
+  constexpr int SHARES = ROWS == 1 ? THREADS : LANES;  // of a row
   float sum = nothing();
-  const i64 row = (i64)blockIdx.x * ROWS + warp / WARPS;
-  if (row >= p.outer) return;
+  const i64 row = (i64)blockIdx.x * ROWS + threadIdx.x / SHARES;
+  const bool alive = row < p.outer;
   const TX* x = p.x;
-  u32 rest = row;
+  u32 rest = alive ? row : 0;
 #pragma unroll
   for (int axis = 3; axis > 0; --axis) x += rest % p.dims[axis] * p.strides[axis], rest /= p.dims[axis];
   x += rest * p.strides[0];
 #pragma unroll 4
-  for (i64 k = warp % WARPS * 32 + lane; k < p.length; k += WARPS * 32)
-    sum = join(sum, taken(f32_of(x[k * p.step])));
+  for (i64 k = threadIdx.x % SHARES; k < p.length; k += SHARES) sum = join(sum, taken(f32_of(x[k * p.step])));
 #pragma unroll
-  for (int step = 16; step; step /= 2) sum = join(sum, __shfl_xor_sync(~0u, sum, step));
+  for (int step = LANES / 2; step; step /= 2) sum = join(sum, __shfl_xor_sync(~0u, sum, step));
 #if ROWS == 1
+  constexpr int WARPS = THREADS / 32;
   __shared__ float parts[WARPS];
   if (lane == 0) parts[warp] = sum;
   __syncthreads();
@@ -56,7 +56,7 @@ extern "C" __global__ void TOGETHER __launch_bounds__(THREADS)
 #pragma unroll
   for (int step = 16; step; step /= 2) sum = join(sum, __shfl_xor_sync(~0u, sum, step));
 #endif
-  if (lane == 0) p.y[row] = of_f32<TY>(given(sum, p.length));
+  if (alive && lane % LANES == 0) p.y[row] = of_f32<TY>(given(sum, p.length));
 #else
   constexpr int WIDTH = LANES * VEC, WARPS = THREADS / 32, BESIDE = 32 / LANES;
   __shared__ float parts[WARPS][WIDTH];
