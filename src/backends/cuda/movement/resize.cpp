@@ -58,12 +58,14 @@ Table table_of(const Problem& problem, const Space& space, size_t axis) {
 
 int vector_of(const Problem& problem, const Space& space) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
-  const auto size = static_cast<int64_t>(16 / size_of(x.dtype));
   const size_t last = space.last();
-  bool fits = !space.changes(last) && space.xs[last] == 1 && space.ys[last] == 1 && space.axes[last].out % size == 0 &&
-              x.aligned && y.aligned;
-  for (size_t at = 0; at < last; ++at) fits = fits && space.xs[at] % size == 0 && space.ys[at] % size == 0;
-  return fits ? static_cast<int>(size) : 1;
+  if (space.changes(last) || space.xs[last] != 1 || space.ys[last] != 1 || !x.aligned || !y.aligned) return 1;
+  for (auto size = static_cast<int64_t>(16 / size_of(x.dtype)); size > 1; size /= 2) {
+    bool fits = space.axes[last].out % size == 0;
+    for (size_t at = 0; at < last; ++at) fits = fits && space.xs[at] % size == 0 && space.ys[at] % size == 0;
+    if (fits) return static_cast<int>(size);
+  }
+  return 1;
 }
 
 Reason refuses(const Problem& problem, const Properties&) {
