@@ -12,6 +12,7 @@ namespace tenon::passes {
 namespace {
 
 constexpr int64_t fewest_weights = 256;   // of a convolution or product worth f16
+constexpr int64_t large_map = 1 << 14;    // results of a convolution that is worth it for what it reads
 constexpr int64_t least_depth = 8;        // of a product of two values worth f16: outer products place and scale
 constexpr int64_t large_table = 1 << 16;  // elements of a constant
 constexpr int64_t most_terms = 256;       // of a sum that 16 bits hold
@@ -59,8 +60,15 @@ class Caster {
   bool is_anchor(const ir::Node& node) const {
     const Tensor* weights = node.op == "Conv" ? graph_.constant(node.inputs[1]) : nullptr;
     return weights && weights->dtype() == DType::f32 &&
-           (weights->elements() >= fewest_weights || node.integer("group", 1) > 1 || is_stem(node)) &&
+           (weights->elements() >= fewest_weights || node.integer("group", 1) > 1 || is_stem(node) ||
+            has_large_map(node)) &&
            is_f32(node.inputs[0]);
+  }
+  bool has_large_map(const ir::Node& node) const {
+    const ir::Shape* to = shape_of(graph_, node.outputs[0]);
+    ir::Dim all(1);
+    for (const ir::Dim& dim : to ? *to : ir::Shape()) all = all * dim;
+    return to && all.is_constant() && all.value() >= large_map;
   }
   /// A product of values, or of constants that are no matrix of weights: it gives either type.
   bool is_product(const ir::Node& node) const {

@@ -160,6 +160,28 @@ TEST(CastToF16, LeavesSmallProductsAlone) {
   EXPECT_FALSE(passes::run_pass(graph, passes::Pass{"cast_to_f16", "", passes::cast_to_f16}).changed);
 }
 
+TEST(CastToF16, TakesFewWeightsOverLargeMaps) {
+  for (const int64_t height : {16, 128}) {
+    ir::Graph graph;
+    const ir::ValueId x =
+        graph.add_value("x", DType::f32, ir::Shape{ir::Dim(1), ir::Dim(height), ir::Dim(128), ir::Dim(8)});
+    graph.inputs = {x};
+    const ir::ValueId in = graph.apply("Relu", {x}, {}, {}, "in");
+    graph.outputs = {graph.apply("Conv", {in, graph.add_constant("", noise({1, 8, 3, 3}, 1))},
+                                 {{"layout", std::string("NHWC")}, {"pads", std::vector<int64_t>(4, 1)}}, {}, "y")};
+    graph.output_names = {"y"};
+    graph.tidy();
+    ops::infer(graph);
+    const bool changed = passes::run_pass(graph, passes::Pass{"cast_to_f16", "", passes::cast_to_f16}).changed;
+    EXPECT_EQ(changed, height == 128);
+    for (const ir::Node& node : graph.nodes)
+      if (node.op == "Conv") {
+        EXPECT_EQ(graph.value(node.inputs[0]).dtype, changed ? DType::f16 : DType::f32);
+        EXPECT_EQ(graph.value(node.outputs[0]).dtype, DType::f32);
+      }
+  }
+}
+
 ir::ValueId input(ir::Graph& graph, const char* name, const ir::Shape& shape, DType type = DType::f32) {
   const ir::ValueId value = graph.add_value(name, type, shape);
   graph.inputs.push_back(value);
