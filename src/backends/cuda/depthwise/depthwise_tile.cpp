@@ -13,14 +13,13 @@ struct Form {
   int threads() const { return group / 2 * strips * height; }
 };
 
-constexpr int most_strips = 4, most_threads = 512, least_threads = 32, most_taps = 31 * 31, most_columns = 31;
+constexpr int most_strips = 4, most_threads = 512, least_threads = 32, most_taps = 31 * 31;
 
 Reason refuses(const Problem& problem, const Properties& properties) {
   if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
   ConvShape shape{};
   if (const Reason reason = depthwise_shape(problem, shape, most_taps)) return reason;
   if (shape.kernel_h * shape.kernel_w <= 9) return {Reason::window, "of more than 9 taps"};
-  if (shape.kernel_w > most_columns) return {Reason::too_many, most_columns, "columns of taps"};
   if (shape.dilation_h != 1 || shape.dilation_w != 1) return Reason::dilated;
   const auto chunk = static_cast<int64_t>(16 / size_of(shape.x_type));
   if (shape.in_c % chunk) return {Reason::not_multiple, "channels", "16 bytes"};
@@ -45,9 +44,11 @@ std::vector<Form> forms_of(const ConvShape& shape) {
   int width = 7;
   for (const int other : {8, 5, 6, 4})
     if (ceil_div(shape.out_w, other) * other < ceil_div(shape.out_w, width) * width) width = other;
-  const auto strips = static_cast<int>(std::min<int64_t>(ceil_div(shape.out_w, width), most_strips));
+  const bool low = shape.out_h < 4;  // such as sequences
+  const auto strips =
+      static_cast<int>(std::min<int64_t>(ceil_div(shape.out_w, width), low ? 4 * most_strips : most_strips));
   std::vector<Form> forms;
-  for (const int height : {7, 4, 14})
+  for (const int height : low ? std::vector<int>{static_cast<int>(shape.out_h)} : std::vector<int>{7, 4, 14})
     for (const int group : {16, 8, 32}) {
       const Form form{width, strips, height, group};
       const bool fits = height < shape.out_h + 4 && form.threads() <= most_threads && form.threads() >= least_threads &&

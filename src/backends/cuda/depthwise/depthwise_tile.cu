@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Depthwise convolution with a large window, behind depthwise.cuh: a block brings the pixels of TH rows and STRIPS x TW
 // columns of GROUP channels and the weights to shared memory at once, then a thread makes TW neighbouring pixels of two
-// channels. Compute capability 8.0 and later. Macros: ELEMENT, TY types, TW, STRIPS, TH, GROUP, KH, KW, SH, SW (kernel,
+// channels, by KC columns of the window at a time. Compute capability 8.0 and later. Macros: ELEMENT, TY types, TW, STRIPS, TH, GROUP, KH, KW, SH, SW (kernel,
 // strides), ACT, RESIDUAL.
 constexpr int CHUNK = 16 / sizeof(ELEMENT), CHUNKS = GROUP / CHUNK, PAIRS = GROUP / 2, TC = TW * STRIPS;
-constexpr int THREADS = PAIRS * TH * STRIPS, IN = (TW - 1) * SW + KW;
+constexpr int THREADS = PAIRS * TH * STRIPS, CHUNKS_OF_KW = (KW + 30) / 31, KC = (KW + CHUNKS_OF_KW - 1) / CHUNKS_OF_KW;
+constexpr int IN = (TW - 1) * SW + KC;
 // An odd pitch, so that rows lie in different banks.
 constexpr int IN_H = (TH - 1) * SH + KH, IN_W = (TC - 1) * SW + KW, PITCH = IN_W | 1;
 
@@ -48,9 +49,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const float2 bias = *(const float2*)(p.bias + c);
 #pragma unroll
   for (int t = 0; t < TW; ++t) sum[t][0] = bias.x, sum[t][1] = bias.y;
-#pragma unroll(KH* KW <= 49 ? KH : 1)
-  for (int kr = 0; kr < KH; ++kr) {
-    const ELEMENT* line = pixels + ((row * SH + kr) * PITCH + strip * TW * SW) * GROUP + own;
+#pragma unroll(KH* KW <= 49 ? KH * CHUNKS_OF_KW : 1)
+  for (int step = 0; step < KH * CHUNKS_OF_KW; ++step) {
+    const int kr = step / CHUNKS_OF_KW, first = step % CHUNKS_OF_KW * KC;
+    const ELEMENT* line = pixels + ((row * SH + kr) * PITCH + strip * TW * SW + first) * GROUP + own;
     float in[IN][2];
 #pragma unroll
     for (int k = 0; k < IN; ++k) {
@@ -58,8 +60,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       in[k][0] = f32_of(v.e[0]), in[k][1] = f32_of(v.e[1]);
     }
 #pragma unroll
-    for (int ks = 0; ks < KW; ++ks) {
-      const float2 weight = *(const float2*)(weights + (kr * KW + ks) * GROUP + own);
+    for (int ks = 0; ks < KC; ++ks) {
+      if (KW % KC && first + ks >= KW) break;
+      const float2 weight = *(const float2*)(weights + (kr * KW + first + ks) * GROUP + own);
 #pragma unroll
       for (int t = 0; t < TW; ++t) {
         sum[t][0] = fmaf(in[t * SW + ks][0], weight.x, sum[t][0]);
