@@ -94,11 +94,90 @@ class Builder {
   std::string name_;
 };
 
+/// Two factors of a length, as near to each other as they come.
+std::array<int64_t, 2> factors_of(int64_t length) {
+  auto small = static_cast<int64_t>(std::sqrt(static_cast<double>(length)));
+  while (length % small != 0) --small;
+  return {small, length / small};
+}
+
+/// A transform of n = N2 n1 + n2 numbers to k = k1 + N1 k2: over n1, each n2 with what turns its results, then over n2.
+struct Stages {
+  int64_t parts, first, second;
+  bool inverse;
+
+  int64_t length() const { return first * second; }
+  int64_t products() const { return 2 * length() * (parts * first + 2 * second); }  // of a line
+
+  /// The matrix of numbers `step` apart, of which number `at` is the first: a row for each part of an input.
+  void matrix(float* to, int64_t rows_parts, int64_t count, int64_t step, int64_t at, double scale) const {
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t k = 0; k < count; ++k) {
+        const auto [cosine, sine] = root((i * step + at) * k % length(), length());
+        const double c = scale * cosine, s = inverse ? 0 - scale * sine : scale * sine;
+        const double parts_of[2][2] = {{c, 0 - s}, {s, c}};
+        for (int64_t p = 0; p < rows_parts; ++p)
+          for (int64_t q = 0; q < 2; ++q)
+            to[((i * rows_parts + p) * count + k) * 2 + q] = static_cast<float>(parts_of[p][q]);
+      }
+  }
+};
+
+/// The transforms of `lines` lines in two stages of smaller matrices.
+ir::ValueId in_stages(Builder& build, ir::ValueId x, const Stages& stages, int64_t lines) {
+  const int64_t first = stages.first, second = stages.second, ins = first * stages.parts;
+  const auto shaped = [&](ir::ValueId value, const std::vector<int64_t>& sizes) {
+    return build.reshape(value, sizes, ir::Shape(sizes.begin(), sizes.end()));
+  };
+  std::vector<float> turned(static_cast<size_t>(second * ins * first * 2)),
+      last(static_cast<size_t>(4 * second * second));
+  for (int64_t at = 0; at < second; ++at)
+    stages.matrix(&turned[at * ins * first * 2], stages.parts, first, second, at, 1);
+  stages.matrix(last.data(), 2, second, first, 0, stages.inverse ? 1 / static_cast<double>(stages.length()) : 1);
+  ir::ValueId y = shaped(x, {lines, first, second, stages.parts});
+  y = build.transpose(y, {2, 0, 1, 3}, {lines, first, second, stages.parts});
+  y = build.apply("MatMul", {shaped(y, {second, lines, ins}), build.weights({second, ins, first * 2}, turned)}, {},
+                  {second, lines, first * 2});
+  y = build.transpose(shaped(y, {second, lines, first, 2}), {1, 2, 0, 3}, {second, lines, first, 2});
+  y = build.apply("MatMul", {shaped(y, {lines * first, second * 2}), build.weights({second * 2, second * 2}, last)}, {},
+                  {lines * first, second * 2});
+  return build.transpose(shaped(y, {lines, first, second, 2}), {0, 2, 1, 3}, {lines, first, second, 2});
+}
+
+/// Two stages for a transform, where they save most of its products.
+std::optional<Stages> in_two_stages(const Transform& transform, const ir::Shape& x) {
+  constexpr int64_t least = 1 << 16;  // elements of a matrix whose products take longer than what stages turn around
+  const int64_t length = transform.length;
+  if (transform.given != length || transform.bins != length || transform.real || length < 2 || length > most_elements ||
+      !ir::is_constant(x) || ir::product(x).value() == 0)
+    return std::nullopt;
+  const auto [first, second] = factors_of(length);
+  const Stages stages{transform.parts, first, second, transform.inverse};
+  const int64_t products = 2 * length * length * transform.parts;
+  const bool saves = products > least && 4 * stages.products() < products;
+  return saves && stages.products() <= most_elements ? std::optional(stages) : std::nullopt;
+}
+
+/// What is transformed, without the imaginary parts where they are zeros that a Concat has put there.
+ir::ValueId real_of(const ir::Graph& graph, ir::ValueId x) {
+  const ir::Node* made = graph.producer(x);
+  const ir::Shape* shape = shape_of(graph, x);
+  if (!made || made->op != "Concat" || made->inputs.size() != 2 || !shape ||
+      axis_of(made->integer("axis", 0), shape->size()) != shape->size() - 1)
+    return x;
+  const Tensor* zeros = graph.constant(made->inputs[1]);
+  const ir::Shape* real = shape_of(graph, made->inputs[0]);
+  if (!zeros || zeros->dtype() != DType::f32 || !real || !(real->back() == ir::Dim(1))) return x;
+  const float* all = zeros->data<float>();
+  return std::all_of(all, all + zeros->elements(), [](float one) { return one == 0; }) ? made->inputs[0] : x;
+}
+
 bool lower_dft(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
-  const ir::Shape* known = shape_of(graph, node.inputs[0]);
+  const ir::ValueId input = real_of(graph, node.inputs[0]);
+  const ir::Shape* known = shape_of(graph, input);
   const auto given_axis = integer_of(graph, node, 2, -2);
-  if (!known || known->size() < 2 || !given_axis || graph.value(node.inputs[0]).dtype != DType::f32) return false;
+  if (!known || known->size() < 2 || !given_axis || graph.value(input).dtype != DType::f32) return false;
   const ir::Shape x = *known;
   const size_t rank = x.size();
   const auto axis = axis_of(*given_axis, rank);
@@ -109,7 +188,8 @@ bool lower_dft(ir::Graph& graph, ir::NodeId id) {
   if (!length || parts < 1 || parts > 2) return false;
   const Transform transform{given,        parts,   *length, onesided && !real ? *length / 2 + 1 : *length,
                             real ? 1 : 2, inverse, real};
-  if (!transform.fits()) return false;
+  const auto stages = in_two_stages(transform, x);
+  if (!stages && !transform.fits()) return false;
   Perm there(rank);  // the axis goes before the parts
   for (size_t at = 0; at < rank; ++at)
     there[at] = static_cast<int64_t>(at == rank - 1 || at < *axis ? at : at == rank - 2 ? *axis : at + 1);
@@ -123,9 +203,15 @@ bool lower_dft(ir::Graph& graph, ir::NodeId id) {
   const auto row_sizes = sizes_of(rows), whole_sizes = sizes_of(whole);
   if (!row_sizes || !whole_sizes) return false;
   Builder build(graph, node);
-  const ir::ValueId lines = build.reshape(build.transpose(node.inputs[0], there, x), *row_sizes, rows);
-  const ir::ValueId matrix = build.weights({transform.rows(), transform.columns()}, transform.matrix(nullptr));
-  const ir::ValueId product = build.apply("MatMul", {lines, matrix}, {}, columns);
+  const ir::ValueId turned = build.transpose(input, there, x);
+  ir::ValueId product;
+  if (stages) {
+    product = in_stages(build, turned, *stages, ir::product(x).value() / transform.rows());
+  } else {
+    const ir::ValueId lines = build.reshape(turned, *row_sizes, rows);
+    const ir::ValueId matrix = build.weights({transform.rows(), transform.columns()}, transform.matrix(nullptr));
+    product = build.apply("MatMul", {lines, matrix}, {}, columns);
+  }
   replace(graph, id, build.transpose(build.reshape(product, *whole_sizes, whole), passes::inverse(there), whole));
   return true;
 }

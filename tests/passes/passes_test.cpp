@@ -143,6 +143,30 @@ TEST(Pipeline, RefusesUnknownNames) {
   EXPECT_THROW(passes::optimise(graph, {"no_such_pass"}), Error);
 }
 
+/// A long transform is two of small matrices, which no golden graph could hold.
+TEST(Pipeline, LongTransformsTakeTwoStages) {
+  const std::string text = R"(graph "g"
+input %x : f32[3,256,1]
+input %c : f32[2,144,2,2]
+const %axis : i64[] = {1}
+%y : f32[3,256,2] = DFT(%x)
+%z : f32[2,144,2,2] = DFT(%c, _, %axis) {inverse=1}
+output %y as "y"
+output %z as "z"
+)";
+  ir::Graph before = ir::parse(text), graph = ir::parse(text);
+  EXPECT_TRUE(passes::run_pass(graph, "lower_fourier").changed);
+  const ir::Graph made = graph;
+  EXPECT_EQ(std::count_if(made.nodes.begin(), made.nodes.end(), [](const auto& node) { return node.op == "MatMul"; }),
+            4);
+  for (const ir::Value& value : made.values)
+    if (value.constant) EXPECT_LE(value.constant.elements(), 16 * 16 * 32);
+  const auto inputs = random_inputs(graph);
+  before.tidy();
+  ops::infer(before);
+  expect_close(ops::interpret(before, inputs), ops::interpret(graph, inputs));
+}
+
 /// Every golden graph computes through all passes what it computed before.
 TEST(Pipeline, AdaptsBodiesToAGpu) {
   ir::Graph graph = ir::parse(R"(graph "g"
