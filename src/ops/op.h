@@ -133,6 +133,7 @@ enum class Trait : uint64_t {
   group = 1 << 30,            // stands for several nodes
   updates = 1U << 31,         // gives input 0 with some elements replaced, and may do so in its place
   any_result = 1ULL << 32,    // kernels of devices give the output with axes in any order
+  finds = 1ULL << 33,         // gives what it finds in input 0: of each element a place, or it itself, at most
 };
 
 /// What an op takes of many numbers.

@@ -122,8 +122,8 @@ void trilu(Evaluation& ctx) {
 }
 
 TENON_OP("OneHot", 3, 3, 1, 1, infer_one_hot, one_hot, {attr::integer("axis")});
-TENON_OP("NonZero", 1, 1, 1, 1, infer_nonzero, nonzero);
-TENON_OP("Compress", 2, 2, 1, 1, infer_compress, compress, {attr::integer("axis")});
+TENON_OP("NonZero", 1, 1, 1, 1, infer_nonzero, nonzero, {}, Trait::finds);
+TENON_OP("Compress", 2, 2, 1, 1, infer_compress, compress, {attr::integer("axis")}, Trait::finds);
 TENON_OP("Trilu", 1, 2, 1, 1, infer_same, trilu, {attr::flag("upper")});
 
 }  // namespace

@@ -85,7 +85,7 @@ void evaluate(Evaluation& ctx) {
   });
 }
 
-TENON_OP("Unique", 1, 1, 1, 4, infer, evaluate, {attr::integer("axis"), attr::flag("sorted")});
+TENON_OP("Unique", 1, 1, 1, 4, infer, evaluate, {attr::integer("axis"), attr::flag("sorted")}, Trait::finds);
 
 }  // namespace
 }  // namespace tenon::ops::unique

@@ -14,8 +14,13 @@ constexpr int64_t largest_result = 64 << 20;   // bytes of one folded tensor
 constexpr int64_t largest_growth = 256 << 20;  // bytes that one run of the pass may add beyond what it reads
 constexpr int64_t least_shared = 1 << 20;      // bytes of a tensor that is not to be there twice
 
-/// Results of unknown size are folded only where the inputs are small; what is known must be in bounds.
+/// Results of unknown size are folded only where they are part of a constant that is in bounds, as what is known must
+/// be.
 bool is_affordable(const ir::Graph& graph, const ir::Node& node) {
+  if (ops::has_trait(node.op, ops::Trait::finds)) {
+    const Tensor& all = graph.value(node.inputs[0]).constant;
+    return all.elements() <= largest_result / static_cast<int64_t>(sizeof(int64_t) * Dims::max_rank);
+  }
   for (ir::ValueId id : node.outputs) {
     if (id == ir::no_value) continue;
     const ir::Value& value = graph.value(id);
