@@ -45,7 +45,7 @@ constexpr int64_t tile = 512;     // elements of a line that one worker folds at
 constexpr int64_t piece = 16384;  // a longer row is cut, so that workers share it
 constexpr int64_t block = 128;    // lines that are added up by themselves, as rounding errors grow with the number
 
-constexpr int64_t short_row = 16;  // of fewer elements each row is folded in order, many at a time
+constexpr int64_t short_row = 33;  // of fewer elements each row is folded in order, many at a time
 
 /// One step of a fold; what is no number stays.
 float folded(Fold fold, float a, float b) {
