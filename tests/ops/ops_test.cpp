@@ -189,6 +189,34 @@ TEST(Kernels, OfPackedWeightsTakeRowsThatLieApart) {
   EXPECT_GT(taken, 9);
 }
 
+/// As tokens of several images lie without those of their classes.
+TEST(Kernels, OfPackedWeightsTakeRowsInGroups) {
+  int taken = 0;
+  for (const Case& one : read_cases(folder)) {
+    const std::vector<Tensor> expected = reference(one);
+    const backends::Problem dense = problem_of(one, expected, 2, Gaps::none);
+    if (one.node().op != "MatMul" || dense.outputs[0].dims.rank() < 3) continue;
+    backends::Problem problem = dense;
+    const auto set_apart = [](backends::Operand& operand) {
+      Dims room = operand.dims;
+      room[room.rank() - 2] += 1;
+      if (!operand.constant) operand.strides = backends::dense_strides(room);
+    };
+    for (size_t at : {size_t{0}, size_t{3}})
+      if (at < problem.inputs.size()) set_apart(problem.inputs[at]);
+    set_apart(problem.outputs[0]);
+    for (const backends::Kernel* kernel : backends::kernels_for(one.node().op)) {
+      if (kernel->name != "direct" || backends::refusal(*kernel, dense)) continue;
+      EXPECT_EQ(backends::refusal(*kernel, problem).text(), "") << one.name();
+      const std::vector<Tensor> got = run(one, problem, *kernel->make(problem));
+      const test::Tolerance tolerance{.element = one.tolerance, .mean = one.tolerance / 2};
+      EXPECT_EQ(difference(got[0], expected[0], tolerance), "") << one.name();
+      ++taken;
+    }
+  }
+  EXPECT_GT(taken, 3);
+}
+
 TEST(Kernels, OfExpressionsTakeElementsThatLieApart) {
   int taken = 0;
   for (const Case& one : read_cases(folder)) {

@@ -17,20 +17,31 @@ using backends::Operand;
 using backends::Problem;
 using backends::Reason;
 
-/// Elements from a row of an operand to the next, where all rows lie as far apart and those of a row side by side; else
-/// none.
-std::optional<int64_t> pitch_of(const Operand& operand) {
-  const Dims &dims = operand.dims, &strides = operand.strides;
-  const size_t rank = dims.rank();
-  if (rank == 0 || (dims[rank - 1] > 1 && strides[rank - 1] != 1)) return std::nullopt;
-  int64_t pitch = 0, rows = 1;
-  for (size_t axis = rank - 1; axis-- > 0;) {
-    if (dims[axis] == 1) continue;
-    if (pitch == 0) pitch = strides[axis];
-    if (pitch < dims[rank - 1] || strides[axis] != pitch * rows) return std::nullopt;
-    rows *= dims[axis];
+/// Elements from one place of these axes to the next, where all lie as far apart; `otherwise` where there is but one.
+std::optional<int64_t> step_of(const Operand& operand, size_t begin, size_t end, int64_t otherwise) {
+  int64_t step = 0, places = 1;
+  for (size_t axis = end; axis-- > begin;) {
+    if (operand.dims[axis] == 1) continue;
+    if (step == 0) step = operand.strides[axis];
+    if (step < operand.dims.back() || operand.strides[axis] != step * places) return std::nullopt;
+    places *= operand.dims[axis];
   }
-  return pitch == 0 ? dims[rank - 1] : pitch;
+  return step == 0 ? otherwise : step;
+}
+
+/// Elements from a row of an operand to the next, and from a group of rows to the next.
+struct Pitch {
+  int64_t row, group;
+};
+
+/// Of rows whose elements lie side by side: in one group, or in groups as the axis of rows has them; else none.
+std::optional<Pitch> pitch_of(const Operand& operand, bool groups) {
+  const size_t rank = operand.dims.rank();
+  if (rank == 0 || (operand.dims.back() > 1 && operand.strides[rank - 1] != 1)) return std::nullopt;
+  const size_t first = groups && rank > 1 ? rank - 2 : 0;
+  const auto row = step_of(operand, first, rank - 1, operand.dims.back());
+  const auto group = step_of(operand, 0, first, 0);
+  return row && group ? std::optional(Pitch{*row, *group}) : std::nullopt;
 }
 
 /// MatMul and Gemm with a constant right operand: a 1x1 convolution over the rows of the left one.
@@ -59,27 +70,43 @@ struct Product {
     const int64_t k = b.dims[transposed ? 1 : 0], n = b.dims[transposed ? 0 : 1],
                   m = a.dims.elements() / std::max<int64_t>(1, k);
     if (m == 0 || n == 0 || k == 0) reason = Reason::empty;
+    if (reason) return;
     if (problem.inputs.size() > 2 && problem.inputs[2]) {
       const Operand& bias = problem.inputs[2];
       if (!bias.constant || bias.dtype != DType::f32 || bias.constant.elements() != n || bias.dims.back() != n)
         reason = {Reason::not_constant, "the bias, a row,"};
     }
-    shape = rows_shape(m, k, n, *pitch_of(problem.outputs[0]));
-    shape.in_pixel = *pitch_of(a);
-    shape.in_row = shape.in_image = m * shape.in_pixel;
-    shape.res_pixel = problem.inputs.size() > 3 ? *pitch_of(problem.inputs[3]) : n;
-    shape.res_row = shape.res_image = m * shape.res_pixel;
+    const Operand& y = problem.outputs[0];
+    const bool groups = lie_in_groups(problem);
+    const int64_t rows = groups ? y.dims[y.dims.rank() - 2] : m;
+    shape = rows_shape(rows, k, n, n);
+    shape.in_h = shape.out_h = m / rows;
+    const auto place = [&](const Operand& operand, int64_t& pixel, int64_t& row, int64_t& image) {
+      const Pitch pitch = *pitch_of(operand, groups);
+      pixel = pitch.row, row = groups ? pitch.group : m * pitch.row, image = row * shape.in_h;
+    };
+    place(a, shape.in_pixel, shape.in_row, shape.in_image);
+    place(y, shape.out_pixel, shape.out_row, shape.out_image);
+    place(problem.inputs.size() > 3 ? problem.inputs[3] : y, shape.res_pixel, shape.res_row, shape.res_image);
   }
 
  private:
+  /// Rows that a slice left in groups, as tokens of several images are without those of classes.
+  static bool lie_in_groups(const Problem& problem) {
+    for (const Operand* operand : {&problem.inputs[0], &problem.outputs[0]})
+      if (!pitch_of(*operand, false)) return true;
+    return problem.inputs.size() > 3 && !pitch_of(problem.inputs[3], false);
+  }
   Reason refuses_operands(const Problem& problem) const {
     const Operand &a = problem.inputs[0], &b = problem.inputs[1], &y = problem.outputs[0];
     if (!takes_weights(problem)) return {Reason::element_type, "elements", "f32"};
     if (!b.constant || b.dims.rank() != 2) return {Reason::not_constant, "the right operand, a matrix,"};
-    if (!pitch_of(a) || !pitch_of(y)) return {Reason::view, "an operand"};
+    const bool groups = lie_in_groups(problem);
+    if (!pitch_of(a, groups) || !pitch_of(y, groups) || (groups && a.dims.rank() != y.dims.rank()))
+      return {Reason::view, "an operand"};
     if (!plain) return {Reason::attribute, "transA, alpha and beta", "0, 1 and 1"};
-    if (problem.inputs.size() > 3 &&
-        !(problem.inputs[3].dtype == DType::f32 && problem.inputs[3].dims == y.dims && pitch_of(problem.inputs[3])))
+    if (problem.inputs.size() > 3 && !(problem.inputs[3].dtype == DType::f32 && problem.inputs[3].dims == y.dims &&
+                                       pitch_of(problem.inputs[3], groups)))
       return {Reason::shape, "the residual", "the result's type and sizes, in rows"};
     return {};
   }
