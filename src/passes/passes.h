@@ -90,6 +90,7 @@ bool merge_products(ir::Graph& graph);
 bool general_products(ir::Graph& graph);
 /// Convolutions over patches of an image, side by side, as products.
 bool patches_to_products(ir::Graph& graph);
+bool deep_patches_to_products(ir::Graph& graph);
 /// LSTM, GRU and RNN with constant weights: a matrix multiplication and a tenon:Recurrence.
 bool project_recurrent(ir::Graph& graph);
 /// Two Gathers that pick the windows of an image, and what stands in front of them, as an internal Unfold.

@@ -7,6 +7,7 @@
 namespace tenon::passes {
 namespace {
 
+constexpr int64_t least_depth = 2048;  // of a patch on a CPU: weights of fewer channels stay in a first cache
 constexpr int64_t least_side = 8;  // of a patch; smaller ones have kernels that read the image as it lies
 
 bool all(const std::vector<int64_t>& items, int64_t number) {
@@ -15,7 +16,7 @@ bool all(const std::vector<int64_t>& items, int64_t number) {
 
 /// A convolution of an image in channels first whose windows are patches side by side: each becomes a pixel, whose
 /// channels are its numbers in the order of the weights.
-bool to_product(ir::Graph& graph, ir::NodeId id) {
+bool to_product(ir::Graph& graph, ir::NodeId id, int64_t least_depth) {
   const ir::Node node = graph.node(id);
   if (node.op != "Conv" || node.text("input_layout", "") != "NCHW" || node.integer("group", 1) != 1 ||
       node.text("auto_pad", "NOTSET") != "NOTSET" || !all(node.integers("pads"), 0) ||
@@ -32,6 +33,7 @@ bool to_product(ir::Graph& graph, ir::NodeId id) {
       !height.is_constant() || !width.is_constant() || height.value() % high || width.value() % wide)
     return false;
   const int64_t rows = height.value() / high, columns = width.value() / wide, depth = channels * high * wide;
+  if (depth < least_depth) return false;
   const std::string name = graph.value(node.outputs[0]).name;
   const ir::Dim batch = (*from)[0];
   const auto known = [&](ir::ValueId value, const ir::Shape& shape) {
@@ -60,7 +62,10 @@ bool to_product(ir::Graph& graph, ir::NodeId id) {
 }  // namespace
 
 bool patches_to_products(ir::Graph& graph) {
-  return each_node(graph, [&](ir::NodeId id) { return to_product(graph, id); });
+  return each_node(graph, [&](ir::NodeId id) { return to_product(graph, id, 0); });
+}
+bool deep_patches_to_products(ir::Graph& graph) {
+  return each_node(graph, [&](ir::NodeId id) { return to_product(graph, id, least_depth); });
 }
 
 }  // namespace tenon::passes

@@ -152,6 +152,8 @@ const std::vector<Pass>& for_host() {
       {"products_before_resize", "computes convolutions of 1x1 before the maps that they read grow",
        products_before_resize},
       {"compose_products", "joins two products by constant weights where one takes fewer steps", compose_products},
+      {"deep_patches_to_products", "turns convolutions over large patches side by side into products",
+       deep_patches_to_products},
       {"lower_log_sum_exp", "spells out logarithms of sums of exponentials", lower_log_sum_exp},
       {"fuse_resized", "joins what these leave", fuse_elementwise},
       {"weights_to_16_bits", "keeps weights that 16 bits hold exactly in 16 bits", weights_to_16_bits},

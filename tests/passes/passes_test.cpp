@@ -143,6 +143,27 @@ TEST(Pipeline, RefusesUnknownNames) {
   EXPECT_THROW(passes::optimise(graph, {"no_such_pass"}), Error);
 }
 
+/// Weights of so many numbers stand in no golden graph.
+TEST(Pipeline, LargePatchesAreProductsOnACpu) {
+  for (const bool large : {true, false}) {
+    const std::string side = large ? "32" : "16", sides = "[" + side + ", " + side + "]";
+    ir::Graph graph =
+        ir::parse("graph \"g\"\ninput %x : f32[2,3,64,96]\ninput %w : f32[8,3," + side + "," + side + "]\n%y : f32[2," +
+                  (large ? "2,3" : "4,6") + ",8] = Conv(%x, %w) {input_layout=\"NCHW\", kernel_shape=" + sides +
+                  ", layout=\"NHWC\", strides=" + sides + "}\noutput %y as \"y\"\n");
+    std::vector<Tensor> inputs = random_inputs(graph);
+    const ir::ValueId weights = graph.inputs[1];
+    graph.inputs.pop_back();
+    graph.replace_uses(weights, graph.add_constant("weights", inputs[1]));
+    inputs.pop_back();
+    graph.tidy();
+    ops::infer(graph);
+    const ir::Graph before = graph;
+    EXPECT_EQ(passes::run_pass(graph, "deep_patches_to_products").changed, large);
+    expect_close(ops::interpret(before, inputs), ops::interpret(graph, inputs));
+  }
+}
+
 /// A long transform is two of small matrices, which no golden graph could hold.
 TEST(Pipeline, LongTransformsTakeTwoStages) {
   const std::string text = R"(graph "g"
