@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "backends/kernel.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/indices.h"
+#include "backends/cpu/kernels/support.h"
 
 namespace tenon::cpu::gather {
 namespace {
@@ -26,13 +29,18 @@ class GatherStep : public backends::Step {
       else if (static_cast<int64_t>(at) > axis) bytes_ *= dims[at];
     size_ = dims[static_cast<size_t>(axis)];
     if (problem.inputs[1].constant) join(problem.inputs[1].constant);
+    if (outer_ < 4 || bytes_ > most_listed || size_ > std::numeric_limits<int32_t>::max() || !runs_.empty()) return;
+    places_ = set_apart(static_cast<size_t>(picked_) * sizeof(int32_t));
+    threads_ = problem.threads;
   }
+  size_t workspace_bytes() const override { return places_ * static_cast<size_t>(threads_); }
   size_t packed_bytes() const override { return runs_.size() * sizeof(Run); }
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
     if (!runs_.empty()) return copy_runs(inputs[0], outputs[0], worker);
     int64_t begin, end;
     worker.share(outer_ * picked_, begin, end);
     if (begin == end) return;
+    if (places_ > 0) return copy_lines(inputs, outputs[0], begin, end, worker);
     int64_t at = begin % picked_, line = begin / picked_ * size_;
     copy_pieces(outputs[0], inputs[0], bytes_, begin, end, [&](int64_t) {
       const int64_t place = line + indices_.at(inputs[1], at, size_);
@@ -72,6 +80,21 @@ class GatherStep : public backends::Step {
     }
   }
 
+  /// Where all lines take theirs from is listed once.
+  void copy_lines(std::byte* const* inputs, std::byte* to, int64_t begin, int64_t end, const Worker& worker) const {
+    auto* places = reinterpret_cast<int32_t*>(worker.workspace + places_ * static_cast<size_t>(worker.id));
+    for (int64_t at = 0; at < picked_; ++at) places[at] = static_cast<int32_t>(indices_.at(inputs[1], at, size_));
+    for (int64_t line = begin / picked_; begin < end; ++line) {
+      const int64_t first = line * picked_, last = std::min(end, first + picked_);
+      copy_pieces(to + first * bytes_, inputs[0] + line * size_ * bytes_, bytes_, begin - first, last - first,
+                  [&](int64_t piece) { return places[piece]; });
+      begin = last;
+    }
+  }
+
+  static constexpr int64_t most_listed = 16;  // bytes of a piece that takes less time than to find where it lies
+  size_t places_ = 0;
+  int threads_ = 0;
   Indices indices_;
   int64_t picked_, outer_ = 1, size_ = 0, bytes_;
   std::vector<Run> runs_;  // of constant indices
