@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "backends/kernel.h"
 #include "backends/cpu/weights_f32.h"
 #include "backends/cpu/kernels/conv.h"
+#include "backends/cpu/kernels/f32/panels.h"
 #include "backends/cpu/row_epilogue.h"
 #include "backends/cpu/kernels/support.h"
 #include "ops/op.h"
@@ -54,8 +56,12 @@ class ProductStep : public backends::Step {
     const int64_t blocks = std::max<int64_t>(1, (shape_.m + most - 1) / most);
     block_ = std::max<int64_t>(1, (shape_.m + blocks - 1) / blocks);
     GemmShape one = shape_;
-    one.m = std::min(block_, shape_.m);
-    workspace_ = set_apart(gemm_workspace_floats(isa_, one) * sizeof(float)) / sizeof(float);
+    together_ = std::max<int64_t>(1, most_together / std::max<int64_t>(1, block_ * shape_.k));
+    one.m = std::min(block_ * std::min(together_, blocks), shape_.m);
+    const int64_t columns = panel_columns(isa_), whole = (shape_.n + columns - 1) / columns * columns * shape_.k;
+    whole_ = !shape_.trans_a && whole <= most_together;
+    const auto floats = whole_ ? static_cast<size_t>(whole) : gemm_workspace_floats(isa_, one);
+    workspace_ = set_apart(floats * sizeof(float)) / sizeof(float);
     if (problem.inputs.size() > 2 && problem.inputs[2]) {
       const Operand& c = problem.inputs[2];
       c_row_ = c.dims.rank() > 1 && c.dims[c.dims.rank() - 2] > 1 ? c.dims.back() : 0;
@@ -73,20 +79,34 @@ class ProductStep : public backends::Step {
     const int64_t blocks = (shape_.m + block_ - 1) / block_;
     int64_t begin, end;
     worker.share(static_cast<int64_t>(a_matrix_.size()) * blocks, begin, end);
-    for (int64_t unit = begin; unit < end; ++unit) {
+    const float* packed = nullptr;  // what lies in the workspace
+    for (int64_t unit = begin, next; unit < end; unit = next) {
       const auto matrix = static_cast<size_t>(unit / blocks);
       const int64_t first = unit % blocks * block_;
+      next = std::min({end, unit + (whole_ ? 1 : together_), unit - unit % blocks + blocks});
       GemmShape part = shape_;
-      part.m = std::min(block_, shape_.m - first);
+      part.m = std::min(block_ * (next - unit), shape_.m - first);
       float* to = y + (static_cast<int64_t>(matrix) * shape_.m + first) * shape_.n;
-      gemm(isa_, part, a + a_matrix_[matrix] * shape_.m * shape_.k + first * (shape_.trans_a ? 1 : shape_.lda),
-           b + b_matrix_[matrix] * shape_.k * shape_.n, to, nullptr, workspace);
+      const float* rows = a + a_matrix_[matrix] * shape_.m * shape_.k + first * (shape_.trans_a ? 1 : shape_.lda);
+      const float* other = b + b_matrix_[matrix] * shape_.k * shape_.n;
+      if (whole_) multiply(rows, part.m, other, std::exchange(packed, other) != other, to, workspace);
+      else gemm(isa_, part, rows, other, to, nullptr, workspace);
       for (int64_t row = 0; row < part.m; ++row)
         finish(to + row * shape_.n, first + row, inputs, static_cast<int64_t>(matrix));
     }
   }
 
  private:
+  /// Rows by all panels of a matrix, which are packed first where they are not there yet.
+  void multiply(const float* rows, int64_t count, const float* b, bool pack, float* to, float* panels) const {
+    const int64_t columns = panel_columns(isa_);
+    for (int64_t first = 0; first < shape_.n; first += columns) {
+      float* panel = panels + first * shape_.k;
+      if (pack) pack_panel(isa_, b, shape_.ldb, shape_.trans_b, shape_.n, shape_.k, first, 1, panel);
+      multiply_panel(isa_, rows, shape_.lda, count, panel, shape_.k, to + first, shape_.n,
+                     std::min(columns, shape_.n - first));
+    }
+  }
   void finish(float* row, int64_t at, std::byte* const* inputs, int64_t matrix) const {
     const int64_t n = shape_.n;
     if (alpha_ != 1) ops_.scale(row, alpha_, n);
@@ -111,7 +131,10 @@ class ProductStep : public backends::Step {
   const RowOps& ops_;
   float alpha_ = 1, beta_ = 1;
   std::vector<int64_t> a_matrix_, b_matrix_;
-  int64_t block_;  // rows of one matrix that a worker takes at a time
+  static constexpr int64_t most_together = 1 << 18;  // elements that stay in a second cache
+  bool whole_;                                       // the other matrix is packed as a whole, once for all blocks
+  int64_t block_;                                    // rows of one matrix that workers share
+  int64_t together_;  // so many such blocks go by the same panel of the other matrix before the next one is packed
   size_t workspace_;
   bool has_c_ = false;
   int64_t c_row_ = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/kernels/f32/loops.h"
 #include "backends/cpu/kernels/f32/panels.h"
 #include "backends/cpu/kernels/parts.h"
 #include "backends/cpu/kernels/support.h"
@@ -190,6 +191,16 @@ ConvTactic gemv_tactic(Isa isa) { return tactic_for<Gemv::f32>(isa); }
 ConvTactic gemv_f16_tactic(Isa isa) { return tactic_for<Gemv::f16>(isa); }
 ConvTactic gemv_bf16_tactic(Isa isa) { return tactic_for<Gemv::bf16>(isa); }
 
+namespace {
+
+template <int64_t kColumns>
+void copy_rows(float* to, const float* from, int64_t pitch, int64_t rows) {
+  for (int64_t row = 0; row < rows; ++row)
+    std::memcpy(to + row * kColumns, from + row * pitch, kColumns * sizeof(float));
+}
+
+}  // namespace
+
 size_t gemm_workspace_floats(Isa isa, const GemmShape& g) {
   const int64_t block = ops_of(isa).block;
   return align_up((g.k + 1) * block, 16) + (g.trans_a ? g.m * g.k : 0);
@@ -202,23 +213,17 @@ void gemm(Isa isa, const GemmShape& g, const float* a, const float* b, float* c,
   int64_t lda = g.lda;
   if (g.trans_a) {
     float* rows = workspace + align_up((g.k + 1) * block, 16);
-    for (int64_t k = 0; k < g.k; ++k) {
-      for (int64_t m = 0; m < g.m; ++m) rows[m * g.k + k] = a[k * g.lda + m];
-    }
+    loops(isa).turn(reinterpret_cast<uint32_t*>(rows), g.k, reinterpret_cast<const uint32_t*>(a), g.lda, g.k, g.m);
     a = rows;
     lda = g.k;
   }
   for (int64_t n0 = 0; n0 < g.n; n0 += block) {
     const int64_t used = std::min(block, g.n - n0);
-    if (used < block) std::memset(workspace, 0, (g.k + 1) * block * sizeof(float));
-    if (g.trans_b) {
-      for (int64_t n = 0; n < used; ++n) {
-        for (int64_t k = 0; k < g.k; ++k) workspace[k * block + n] = b[(n0 + n) * g.ldb + k];
-      }
-    } else {
-      for (int64_t k = 0; k < g.k; ++k) std::copy_n(b + k * g.ldb + n0, used, workspace + k * block);
+    pack_panel(isa, b, g.ldb, g.trans_b, g.n, g.k, n0, 1, workspace);
+    if (bias) {
+      std::fill_n(padded_bias, block, 0.f);
+      std::copy_n(bias + n0, used, padded_bias);
     }
-    if (bias) std::copy_n(bias + n0, used, padded_bias);
     ops.gemm_panel(a, lda, g.m, workspace, g.k, bias ? padded_bias : nullptr, c + n0, g.ldc, static_cast<int>(used));
   }
 }
@@ -229,14 +234,15 @@ void pack_panel(Isa isa, const float* b, int64_t ldb, bool transposed, int64_t n
                 float factor, float* panel) {
   const int64_t block = ops_of(isa).block, used = std::min(block, n - first);
   if (used < block) std::fill_n(panel, k * block, 0.f);
-  if (transposed) {
-    for (int64_t column = 0; column < used; ++column)
-      for (int64_t row = 0; row < k; ++row) panel[row * block + column] = factor * b[(first + column) * ldb + row];
-  } else {
-    for (int64_t row = 0; row < k; ++row)
-      for (int64_t column = 0; column < used; ++column)
-        panel[row * block + column] = factor * b[row * ldb + first + column];
-  }
+  if (transposed)
+    loops(isa).turn(reinterpret_cast<uint32_t*>(panel), block, reinterpret_cast<const uint32_t*>(b + first * ldb), ldb,
+                    used, k);
+  else if (used == block && block == 32) copy_rows<32>(panel, b + first, ldb, k);
+  else if (used == block && block == 16) copy_rows<16>(panel, b + first, ldb, k);
+  else
+    for (int64_t row = 0; row < k; ++row) std::copy_n(b + row * ldb + first, used, panel + row * block);
+  if (factor != 1)
+    for (int64_t at = 0; at < k * block; ++at) panel[at] *= factor;
 }
 
 void multiply_panel(Isa isa, const float* a, int64_t lda, int64_t m, const float* panel, int64_t k, float* c,
