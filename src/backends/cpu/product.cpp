@@ -23,33 +23,46 @@ class ProductStep : public backends::Step {
   explicit ProductStep(const Problem& problem)
       : epilogue_(*problem.node), threads_(problem.threads), isa_(isa_for(problem)), ops_(row_ops(isa_)) {
     Dims a = problem.inputs[0].dims, b = problem.inputs[1].dims;
+    Dims a_steps = problem.inputs[0].strides, b_steps = problem.inputs[1].strides;
     if (ops::has_trait(problem.node->op, ops::Trait::general_product)) {
       shape_.trans_a = problem.node->integer("transA", 0), shape_.trans_b = problem.node->integer("transB", 0);
       alpha_ = problem.node->real("alpha", 1), beta_ = problem.node->real("beta", 1);
     }
-    if (a.rank() == 1) a.insert(0, 1);
-    if (b.rank() == 1) b.push_back(1);
+    if (a.rank() == 1) a_steps.insert(0, a[0]), a.insert(0, 1);
+    if (b.rank() == 1) b_steps.push_back(1), b.push_back(1);
     const size_t ra = a.rank(), rb = b.rank();
     shape_.m = a[ra - (shape_.trans_a ? 1 : 2)], shape_.k = a[ra - (shape_.trans_a ? 2 : 1)],
     shape_.n = b[rb - (shape_.trans_b ? 2 : 1)];
-    shape_.lda = a.back(), shape_.ldb = b.back(), shape_.ldc = shape_.n;
-    // The batch, row-major, with the matrices of a and b each entry uses.
+    shape_.lda = a_steps[ra - 2], shape_.ldb = b_steps[rb - 2];
+    // The batch, row-major, with where the matrices of each entry begin.
     const size_t rank = std::max(ra, rb) - 2;
     const auto size = [&](const Dims& dims, size_t axis) {
       return axis + dims.rank() < rank + 2 ? int64_t{1} : dims[axis + dims.rank() - rank - 2];
     };
+    Dims y;
     int64_t batch = 1;
-    for (size_t axis = 0; axis < rank; ++axis) batch *= std::max(size(a, axis), size(b, axis));
+    for (size_t axis = 0; axis < rank; ++axis) {
+      y.push_back(std::max(size(a, axis), size(b, axis)));
+      batch *= y.back();
+    }
+    y.push_back(shape_.m), y.push_back(shape_.n);
+    const auto steps_of = [&](const Operand& operand) {
+      return operand.dims == y ? operand.strides : backends::dense_strides(y);
+    };
+    const Dims y_steps = steps_of(problem.outputs[0]),
+               other_steps = problem.inputs.size() > 3 ? steps_of(problem.inputs[3]) : y_steps;
+    shape_.ldc = y_steps[rank], residual_row_ = other_steps[rank];
     for (int64_t at = 0; at < batch; ++at) {
-      int64_t rest = at, in_a = 0, in_b = 0, step_a = 1, step_b = 1;
+      int64_t rest = at;
+      Matrices place{};
       for (size_t axis = rank; axis-- > 0;) {
-        const int64_t count = std::max(size(a, axis), size(b, axis)), index = rest % count;
-        rest /= count;
-        if (size(a, axis) > 1) in_a += index * step_a;
-        if (size(b, axis) > 1) in_b += index * step_b;
-        step_a *= size(a, axis), step_b *= size(b, axis);
+        const int64_t index = rest % y[axis];
+        rest /= y[axis];
+        if (size(a, axis) > 1) place.a += index * a_steps[axis + ra - rank - 2];
+        if (size(b, axis) > 1) place.b += index * b_steps[axis + rb - rank - 2];
+        place.y += index * y_steps[axis], place.residual += index * other_steps[axis];
       }
-      a_matrix_.push_back(in_a), b_matrix_.push_back(in_b);
+      matrices_.push_back(place);
     }
     // By the shape alone, so that results do not depend on the workers.
     const int64_t most = std::clamp<int64_t>((shape_.m * batch / 4 + 15) / 16 * 16, 16, 96);
@@ -78,21 +91,20 @@ class ProductStep : public backends::Step {
     float* workspace = reinterpret_cast<float*>(worker.workspace) + workspace_ * static_cast<size_t>(worker.id);
     const int64_t blocks = (shape_.m + block_ - 1) / block_;
     int64_t begin, end;
-    worker.share(static_cast<int64_t>(a_matrix_.size()) * blocks, begin, end);
+    worker.share(static_cast<int64_t>(matrices_.size()) * blocks, begin, end);
     const float* packed = nullptr;  // what lies in the workspace
     for (int64_t unit = begin, next; unit < end; unit = next) {
-      const auto matrix = static_cast<size_t>(unit / blocks);
+      const Matrices& place = matrices_[static_cast<size_t>(unit / blocks)];
       const int64_t first = unit % blocks * block_;
       next = std::min({end, unit + (whole_ ? 1 : together_), unit - unit % blocks + blocks});
       GemmShape part = shape_;
       part.m = std::min(block_ * (next - unit), shape_.m - first);
-      float* to = y + (static_cast<int64_t>(matrix) * shape_.m + first) * shape_.n;
-      const float* rows = a + a_matrix_[matrix] * shape_.m * shape_.k + first * (shape_.trans_a ? 1 : shape_.lda);
-      const float* other = b + b_matrix_[matrix] * shape_.k * shape_.n;
+      float* to = y + place.y + first * shape_.ldc;
+      const float* rows = a + place.a + first * (shape_.trans_a ? 1 : shape_.lda);
+      const float* other = b + place.b;
       if (whole_) multiply(rows, part.m, other, std::exchange(packed, other) != other, to, workspace);
       else gemm(isa_, part, rows, other, to, nullptr, workspace);
-      for (int64_t row = 0; row < part.m; ++row)
-        finish(to + row * shape_.n, first + row, inputs, static_cast<int64_t>(matrix));
+      for (int64_t row = 0; row < part.m; ++row) finish(to + row * shape_.ldc, first + row, inputs, place.residual);
     }
   }
 
@@ -103,11 +115,11 @@ class ProductStep : public backends::Step {
     for (int64_t first = 0; first < shape_.n; first += columns) {
       float* panel = panels + first * shape_.k;
       if (pack) pack_panel(isa_, b, shape_.ldb, shape_.trans_b, shape_.n, shape_.k, first, 1, panel);
-      multiply_panel(isa_, rows, shape_.lda, count, panel, shape_.k, to + first, shape_.n,
+      multiply_panel(isa_, rows, shape_.lda, count, panel, shape_.k, to + first, shape_.ldc,
                      std::min(columns, shape_.n - first));
     }
   }
-  void finish(float* row, int64_t at, std::byte* const* inputs, int64_t matrix) const {
+  void finish(float* row, int64_t at, std::byte* const* inputs, int64_t residual_at) const {
     const int64_t n = shape_.n;
     if (alpha_ != 1) ops_.scale(row, alpha_, n);
     if (has_c_ && beta_ != 0) {
@@ -120,7 +132,7 @@ class ProductStep : public backends::Step {
       }
     }
     const float* residual =
-        epilogue_.adds() ? reinterpret_cast<const float*>(inputs[3]) + (matrix * shape_.m + at) * n : nullptr;
+        epilogue_.adds() ? reinterpret_cast<const float*>(inputs[3]) + residual_at + at * residual_row_ : nullptr;
     epilogue_.channels(ops_, row, residual, 0, n);
   }
 
@@ -130,7 +142,11 @@ class ProductStep : public backends::Step {
   Isa isa_;
   const RowOps& ops_;
   float alpha_ = 1, beta_ = 1;
-  std::vector<int64_t> a_matrix_, b_matrix_;
+  struct Matrices {
+    int64_t a, b, y, residual;  // elements before each
+  };
+  std::vector<Matrices> matrices_;
+  int64_t residual_row_;
   static constexpr int64_t most_together = 1 << 18;  // elements that stay in a second cache
   bool whole_;                                       // the other matrix is packed as a whole, once for all blocks
   int64_t block_;                                    // rows of one matrix that workers share
@@ -148,10 +164,20 @@ Reason refuses(const Problem& problem) {
 }
 std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<ProductStep>(problem); }
 
-const backends::KernelRegistrar matmul({"MatMul", "blocks", 0, refuses_any<refuses>, make_cast<make_any<make>>,
-                                        "direct"});
-const backends::KernelRegistrar product({"Gemm", "blocks", 0, refuses_any<refuses>, make_cast<make_any<make>>,
-                                        "direct"});
+/// Rows of matrices may lie apart; of other views there are copies.
+bool lies_in_rows(const Problem& problem) {
+  const Operand& y = problem.outputs[0];
+  const auto in_rows = [](const Operand& operand) { return operand.dims.rank() > 1 && operand.rows_contiguous(); };
+  if (!in_rows(problem.inputs[0]) || !in_rows(problem.inputs[1]) || !in_rows(y)) return false;
+  if (problem.inputs.size() > 2 && problem.inputs[2] && !problem.inputs[2].dense()) return false;
+  return problem.inputs.size() < 4 || (problem.inputs[3].dims == y.dims && in_rows(problem.inputs[3]));
+}
+std::unique_ptr<backends::Step> make_rows(const Problem& problem) {
+  return lies_in_rows(problem) ? make(problem) : make_any<make>(problem);
+}
+
+const backends::KernelRegistrar matmul({"MatMul", "blocks", 0, refuses_any<refuses>, make_cast<make_rows>, "direct"});
+const backends::KernelRegistrar product({"Gemm", "blocks", 0, refuses_any<refuses>, make_cast<make_rows>, "direct"});
 
 }  // namespace
 }  // namespace tenon::cpu::product
