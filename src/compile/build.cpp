@@ -21,6 +21,7 @@
 #include "onnx/odd_weights.h"
 #include "onnx/training.h"
 #include "passes/pass.h"
+#include "passes/passes.h"
 #include "plan/plan.h"
 #include "plan/sources.h"
 #include "plan/timing_cache.h"
@@ -102,7 +103,8 @@ void finish(plan::Plan& plan, plan::SourceTracker tracker, QuietTuning& tune, co
 
 /// Whether layers of a model that came quantised may be faster in floating point, and can be timed.
 bool may_use_f32(const plan::Plan& plan, const BuildOptions& options) {
-  return !backend_of(plan).capabilities(plan.device).fast_integers && options.budget_seconds != 0 &&
+  const bool fast = backend_of(plan).capabilities(plan.device).fast_integers;
+  return (!fast || passes::has_words(plan.graph)) && options.budget_seconds != 0 &&
          plan::is_static(plan::concretise(plan.graph, plan.shapes));
 }
 

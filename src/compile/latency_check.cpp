@@ -183,10 +183,13 @@ std::map<std::vector<std::string>, double> with_conversions(const Runner& runner
     double& sum = sums[node.origins];
     sum += microseconds;
     const auto add = [&](ir::NodeId other) {
-      if (other != ir::no_node && is_conversion(graph.node(other).op) && times.count(other)) sum += times[other];
+      if (other == ir::no_node || !is_conversion(graph.node(other).op) || !times.count(other)) return false;
+      sum += times[other];
+      return true;
     };
-    for (const ir::ValueId input : node.inputs)
-      if (input != ir::no_value && graph.value(input).users.size() == 1) add(graph.value(input).producer);
+    for (ir::ValueId input : node.inputs)
+      while (input != ir::no_value && graph.value(input).users.size() == 1 && add(graph.value(input).producer))
+        input = graph.node(graph.value(input).producer).inputs[0];
     for (const ir::NodeId user : graph.value(node.outputs[0]).users) add(user);
   }
   return sums;
@@ -294,11 +297,13 @@ void kept_to_f32(ir::Graph& graph, const std::map<std::string, std::string>& kee
 plan::Plan slower_to_f32(plan::Plan integers, const std::function<void(plan::Plan&)>& tune) {
   constexpr double worth = 0.95, worth_it_all = 0.98;  // of the time in INT8, of a layer and of the whole
   using Origins = std::vector<std::string>;
+  const bool only_words = passes::has_words(integers.graph) &&
+                          backends::backend(integers.device).capabilities(integers.device).fast_integers;
   const auto widened = [&](const std::set<Origins>* chosen) {
     plan::Plan result = integers;
     for (ir::NodeId id = 0, count = static_cast<ir::NodeId>(result.graph.nodes.size()); id < count; ++id)
       if (result.graph.node(id).alive && (!chosen || chosen->count(result.graph.node(id).origins)))
-        passes::int8_to_f32(result.graph, id);
+        only_words ? passes::words_to_f32(result.graph, id) : passes::int8_to_f32(result.graph, id);
     result.graph.tidy();
     ops::infer(result.graph);
     tune(result);

@@ -29,7 +29,8 @@ LatencyCheck keep_faster(const ir::Graph& graph, const plan::Plan& floats, const
 void kept_to_f32(ir::Graph& graph, const std::map<std::string, std::string>& keep);
 
 /// The tuned plan of such a model with those of them in floating point that take longer in INT8, conversions
-/// included, if that makes the whole faster. `tune` tunes a plan. Sizes must be known.
+/// included, if that makes the whole faster; where the device's integers are fast, only of those on 16 bits. `tune`
+/// tunes a plan. Sizes must be known.
 plan::Plan slower_to_f32(plan::Plan integers, const std::function<void(plan::Plan&)>& tune);
 
 /// Microseconds of a run of two plans of one graph without INT8, timed in turn, and what each anchor saves in

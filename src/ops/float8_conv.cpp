@@ -32,7 +32,7 @@ void infer(Inference& ctx) {
   if (const ir::Shape* x = ctx.shape(x_at), *w = ctx.shape(w_at); x && w)
     if (const auto sizes = size_convolution(ctx, move_channel(*x, false), *w))
       output = move_channel(sizes->output, true);
-  check_quantised_operands(ctx, byte, output);
+  check_quantised_operands(ctx, byte, output, byte);
   if (const ir::Shape* by = ctx.shape(w_at); by && !by->empty()) check_slopes(ctx, read_epilogue(ctx), (*by)[0]);
   ctx.set(0, ctx.has(y_scale) ? byte : real_type(ctx), output);
 }

@@ -21,8 +21,9 @@ inline void want_numbers(Inference& ctx, size_t input, DType type, const ir::Dim
              (channels ? " nor one for each channel" : std::string()));
 }
 
-/// Operands of a convolution of bytes, as src/ops/int8_conv.cpp lists them, from the bias on.
-inline void check_quantised_operands(Inference& ctx, DType byte, const std::optional<ir::Shape>& output) {
+/// Operands of a convolution of bytes, as src/ops/int8_conv.cpp lists them, from the bias on. `x` is the type of the
+/// zero point of x.
+inline void check_quantised_operands(Inference& ctx, DType byte, const std::optional<ir::Shape>& output, DType x) {
   enum : size_t { w_at = 1, bias_at, residual_at, x_scale, x_zero, w_scale, y_scale, y_zero, r_scale, r_zero };
   const ir::Shape* weights = ctx.shape(w_at);
   const ir::Dim unknown = ir::Dim::symbol("channels");
@@ -31,7 +32,8 @@ inline void check_quantised_operands(Inference& ctx, DType byte, const std::opti
     ctx.fail("the bias is " + ir::str(*bias) + " for " + channels->str() + " output channels");
   for (const size_t at : {w_scale, y_scale, r_scale, bias_at}) want_numbers(ctx, at, DType::f32, channels);
   want_numbers(ctx, x_scale, DType::f32, nullptr);
-  for (const size_t at : {x_zero, y_zero, r_zero}) want_numbers(ctx, at, byte, nullptr);
+  want_numbers(ctx, x_zero, x, nullptr);
+  for (const size_t at : {y_zero, r_zero}) want_numbers(ctx, at, byte, nullptr);
   if (!ctx.has(residual_at)) return;
   if (ctx.dtype(residual_at) != DType::undefined && ctx.dtype(residual_at) != byte)
     ctx.fail("the residual is of another element type than the output");

@@ -14,6 +14,7 @@ namespace {
 /// a scale of y the output is f32, or what output_dtype says. An x of f32 is quantised first. Attributes are Conv's,
 /// epilogue and input_layout included. The result is round(y / y_scale) + y_zero of y = epilogue(sum * x_scale *
 /// w_scale + bias), sum exact; where int8_steps.h says so, in steps of y_scale all along.
+/// Int16Conv is the same of an x of f32 that is quantised to 16 bits first, as the type of its zero point says.
 enum Input : size_t { x_at, w_at, bias_at, residual_at, x_scale, x_zero, w_scale, y_scale, y_zero, r_scale, r_zero };
 
 template <class Context>
@@ -28,11 +29,20 @@ bool input_channels_last(Context& ctx) {
   return ctx.node().text("input_layout", "NHWC") != "NCHW";
 }
 
+template <class Context>
+bool is_wide(Context& ctx) {
+  return ctx.node().op == "tenon:Int16Conv";
+}
+
 void infer(Inference& ctx) {
   check(ctx);
   const Epilogue epilogue = read_epilogue(ctx);
   const DType x = ctx.dtype(x_at), w = ctx.dtype(w_at);
-  if ((x != DType::u8 && x != DType::f32) || (w != DType::i8 && w != DType::i16))
+  const bool wide = is_wide(ctx);
+  if (wide && ctx.dtype(x_zero) != DType::undefined && ctx.dtype(x_zero) != DType::i16 &&
+      ctx.dtype(x_zero) != DType::u16)
+    ctx.fail("takes zero points of i16 or u16");
+  if ((x != DType::u8 && x != DType::f32) || (wide && x != DType::f32) || (w != DType::i8 && w != DType::i16))
     ctx.fail("takes u8 or f32 and weights of i8 or i16");
   if (epilogue.residual != Residual::none && (!ctx.has(residual_at) || !ctx.has(r_scale) || !ctx.has(r_zero)))
     ctx.fail("a residual is asked for but input 3, 9 or 10 is absent");
@@ -41,7 +51,7 @@ void infer(Inference& ctx) {
     if (const auto sizes = size_convolution(ctx, input_channels_last(ctx) ? move_channel(*from, false) : *from, *by))
       output = move_channel(sizes->output, true);
   if (ctx.has(y_scale) && !ctx.has(y_zero)) ctx.fail("input 8 is absent");
-  check_quantised_operands(ctx, DType::u8, output);
+  check_quantised_operands(ctx, DType::u8, output, wide ? ctx.dtype(x_zero) : DType::u8);
   if (const ir::Shape* by = ctx.shape(w_at); by && !by->empty()) check_slopes(ctx, epilogue, (*by)[0]);
   ctx.set(0, ctx.has(y_scale) ? DType::u8 : real_type(ctx), output);
 }
@@ -64,10 +74,12 @@ Tensor quantised_input(Evaluation& ctx, int32_t zero) {
   const Tensor& x = ctx.input(x_at);
   if (x.dtype() == DType::u8) return x;
   const float scale = number(ctx, x_scale);
-  Tensor bytes(DType::u8, x.dims());
+  IntegerRange range{};
+  quantised_range(ctx.input(x_zero).dtype(), range);
+  Tensor numbers(DType::i32, x.dims());
   for (int64_t i = 0; i < x.elements(); ++i)
-    bytes.data<uint8_t>()[i] = static_cast<uint8_t>(quantised(x.data<float>()[i] / scale, zero, {0, 255}));
-  return bytes;
+    numbers.data<int32_t>()[i] = static_cast<int32_t>(quantised(x.data<float>()[i] / scale, zero, range));
+  return numbers;
 }
 
 void evaluate(Evaluation& ctx) {
@@ -129,6 +141,8 @@ void evaluate(Evaluation& ctx) {
 
 TENON_OP("tenon:Int8Conv", 2, 11, 1, 1, infer, evaluate, window_attributes() + fused_attributes(),
          Trait::product | Trait::convolution | Trait::quantised | Trait::any_float | Traits::output_scale_at(7));
+TENON_OP("tenon:Int16Conv", 2, 11, 1, 1, infer, evaluate, window_attributes() + fused_attributes(),
+         Trait::product | Trait::convolution | Trait::quantised | Traits::output_scale_at(7));
 
 }  // namespace
 }  // namespace tenon::ops::int8_conv

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
+#include <cstdint>
 #include <span>
 
 #include "ops/epilogue.h"
@@ -16,6 +17,13 @@ inline bool counts_steps(expr::Id activation, bool residual_after, std::span<con
   if (activation == expr::Id::Identity || activation == expr::Id::Relu) return true;
   const auto alike = [&](float inverse) { return inverse == inverses[0]; };
   return activation == expr::Id::Clip && std::all_of(inverses.begin(), inverses.end(), alike);
+}
+
+/// Whether sums of a channel's weights times inputs from `low` to `high` stay within 32 bits; 0 is between these.
+inline bool holds_sums(std::span<const int16_t> weights, int64_t low, int64_t high) {
+  int64_t least = 0, most = 0;
+  for (const int64_t w : weights) least += std::min(w * low, w * high), most += std::max(w * low, w * high);
+  return least >= INT32_MIN && most <= INT32_MAX;
 }
 
 /// A channel's numbers. The result is round(fma(residual byte, residual, fma(sum, multiplier, bias))) + zero point, its

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "passes/pass.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -22,7 +24,8 @@ Tensor as_f32(const Tensor& weights, const Tensor& scales) {
 bool int8_to_f32(ir::Graph& graph, ir::NodeId id) {
   enum : size_t { x_scale = 4, x_zero, w_scale, y_scale, y_zero, r_scale, r_zero };
   const ir::Node node = graph.node(id);
-  if (node.op != "tenon:Int8Conv") return false;
+  const bool wide = node.op == "tenon:Int16Conv";
+  if (node.op != "tenon:Int8Conv" && !wide) return false;
   const auto input = [&](size_t at) { return at < node.inputs.size() ? node.inputs[at] : ir::no_value; };
   if (!graph.constant(input(1)) || !graph.constant(input(w_scale))) return false;
   const Tensor weights = *graph.constant(input(1)), scales = *graph.constant(input(w_scale));
@@ -36,8 +39,9 @@ bool int8_to_f32(ir::Graph& graph, ir::NodeId id) {
   const auto read = [&](ir::ValueId value, size_t scale, size_t zero) {
     return graph.value(value).dtype == DType::u8 ? convert("DequantizeLinear", value, scale, zero) : value;
   };
-  std::vector<ir::ValueId> inputs{read(input(0), x_scale, x_zero), graph.add_constant("", as_f32(weights, scales)),
-                                  input(2)};
+  ir::ValueId x = read(input(0), x_scale, x_zero);
+  if (wide) x = convert("DequantizeLinear", convert("QuantizeLinear", x, x_scale, x_zero), x_scale, x_zero);
+  std::vector<ir::ValueId> inputs{x, graph.add_constant("", as_f32(weights, scales)), input(2)};
   if (input(3) != ir::no_value) inputs.push_back(read(input(3), r_scale, r_zero));
   while (inputs.back() == ir::no_value) inputs.pop_back();
   ir::Attributes attributes = node.attributes;
@@ -49,6 +53,15 @@ bool int8_to_f32(ir::Graph& graph, ir::NodeId id) {
   graph.replace_uses(node.outputs[0], result);
   graph.remove(id);
   return true;
+}
+
+bool words_to_f32(ir::Graph& graph, ir::NodeId id) {
+  return graph.node(id).op == "tenon:Int16Conv" && int8_to_f32(graph, id);
+}
+
+bool has_words(const ir::Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [](const ir::Node& node) { return node.alive && node.op == "tenon:Int16Conv"; });
 }
 
 bool int16_to_f32(ir::Graph& graph) {

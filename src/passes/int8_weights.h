@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
+
+#include "ops/int8_steps.h"
 
 /// Constant INT8 weights in other forms.
 namespace tenon::passes {
@@ -26,6 +29,18 @@ inline Tensor centred(const Tensor& bytes, const Tensor* zeros, size_t axis) {
   Tensor narrow(DType::i8, bytes.dims());
   std::copy_n(numbers, wide.elements(), narrow.data<int8_t>());
   return narrow;
+}
+
+/// Whether the sums of each window times inputs from `low` to `high` stay within 32 bits.
+inline bool hold_sums(const Tensor& windows, int64_t low, int64_t high) {
+  const int64_t rows = windows.dims()[0], k = rows > 0 ? windows.elements() / rows : 0;
+  std::vector<int16_t> row(static_cast<size_t>(k));
+  for (int64_t at = 0; at < rows; ++at) {
+    if (windows.dtype() == DType::i8) std::copy_n(windows.data<int8_t>() + at * k, k, row.data());
+    else std::copy_n(windows.data<int16_t>() + at * k, k, row.data());
+    if (!ops::holds_sums(row, low, high)) return false;
+  }
+  return true;
 }
 
 /// A matrix of [k][n] weights as n windows of one pixel.

@@ -18,6 +18,8 @@ struct Bytes {
 
 constexpr DType float8 = DType::f8e4m3fn;
 
+bool is_wide(DType type) { return type == DType::i16 || type == DType::u16; }
+
 /// Scales for each entry of the last axis in input 1 of a node, with one zero point for all in input 2.
 bool has_last_scales(const ir::Graph& graph, const ir::Node& node) {
   const ir::Shape* shape = shape_of(graph, node.inputs[0]);
@@ -51,7 +53,7 @@ bool same_scale(const ir::Graph& graph, const Bytes& a, const Bytes& b) {
     return std::equal(graph.constant(one)->data<std::byte>(), graph.constant(one)->data<std::byte>() + size,
                       graph.constant(other)->data<std::byte>());
   };
-  return same(a.scale, b.scale, sizeof(float)) && same(a.zero, b.zero, 1);
+  return same(a.scale, b.scale, sizeof(float)) && same(a.zero, b.zero, size_of(graph.value(a.zero).dtype));
 }
 
 /// bytes_of, or bytes with a scale for each channel.
@@ -200,13 +202,34 @@ ir::ValueId before_quantiser(const ir::Graph& graph, const Bytes& bytes) {
   return fits ? node->inputs[0] : ir::no_value;
 }
 
-const char* conv_of(DType byte) { return byte == float8 ? "tenon:Float8Conv" : "tenon:Int8Conv"; }
+const char* conv_of(DType byte) {
+  return byte == float8 ? "tenon:Float8Conv" : is_wide(byte) ? "tenon:Int16Conv" : "tenon:Int8Conv";
+}
+
+/// What is on bytes beside an input of that type.
+DType beside(DType byte) { return is_wide(byte) ? DType::u8 : byte; }
+
+/// Of an input of 16 bits what it is made of, where sums of its products stay within 32 bits, as numbers: kernels
+/// quantise them while they read them. Others as they are.
+std::optional<Bytes> before_words(const ir::Graph& graph, const Bytes& x, const Tensor& weights) {
+  const DType type = graph.value(x.value).dtype;
+  if (!is_wide(type)) return x;
+  const ir::Node* node = made_by(graph, x.value, "QuantizeLinear");
+  if (!node || !has_one_scale(graph, *node, type) || graph.value(node->inputs[0]).dtype != DType::f32 ||
+      !same_scale(graph, x, {x.value, node->inputs[1], node->inputs[2]}))
+    return std::nullopt;
+  const Tensor& zero = *graph.constant(x.zero);
+  const int64_t low =
+      type == DType::i16 ? INT16_MIN - int64_t{*zero.data<int16_t>()} : -int64_t{*zero.data<uint16_t>()};
+  if (!hold_sums(weights, low, low + UINT16_MAX)) return std::nullopt;
+  return Bytes{node->inputs[0], x.scale, x.zero};
+}
 
 /// Makes an Int8Conv or Float8Conv of a node, and of the quantiser that alone reads its result.
 bool finish(ir::Graph& graph, ir::NodeId id, DType byte, std::vector<ir::ValueId> inputs,
             const ir::Attributes& attributes, const std::optional<Bytes>& residual) {
   const ir::Node node = graph.node(id);
-  const ir::NodeId quantiser = quantiser_of(graph, node.outputs[0], byte, true);
+  const ir::NodeId quantiser = quantiser_of(graph, node.outputs[0], beside(byte), true);
   const bool quantises = quantiser != ir::no_node;
   const ir::Node end = quantises ? graph.node(quantiser) : node;
   inputs.push_back(quantises ? end.inputs[1] : ir::no_value);
@@ -229,19 +252,21 @@ bool lower_conv(ir::Graph& graph, ir::NodeId id, DType byte) {
   const bool image = node.text("input_layout", "NHWC") != "NHWC";
   if (node.op != "Conv" || node.text("layout", "") != "NHWC") return false;
   auto x = bytes_of(graph, node.inputs[0], byte);
-  if (!x || (image && byte == float8)) return false;
+  if (!x || (image && byte == float8) || (is_wide(byte) && (image || node.integer("group", 1) != 1))) return false;
   const auto w = weights_of(graph, node.inputs[1], 0, byte);
   if (!w) return false;
   const bool words = graph.constant(w->value)->dtype() == DType::i16;
   if (image && !words && graph.only_user(node.inputs[0]) == id)
     if (const ir::ValueId real = before_quantiser(graph, *x); real != ir::no_value) x->value = real;
   if (graph.constant(w->value)->dims().rank() != 4) return false;
+  x = before_words(graph, *x, *graph.constant(w->value));
+  if (!x) return false;
   std::vector<ir::ValueId> inputs{x->value, w->value, ir::no_value, ir::no_value, x->scale, x->zero, w->scales};
   if (node.inputs.size() > 2) inputs[2] = node.inputs[2];
   if (inputs[2] != ir::no_value && !graph.constant(inputs[2])) return false;
   std::optional<Bytes> residual;
   if (node.has("residual")) {
-    residual = residual_of(graph, node.inputs[3], byte);
+    residual = residual_of(graph, node.inputs[3], beside(byte));
     if (!residual) return false;
     inputs[3] = residual->value;
   }
@@ -275,7 +300,7 @@ bool lower_product(ir::Graph& graph, ir::NodeId id, DType byte) {
   const bool gemm = node.op == "Gemm", transposed = gemm && node.integer("transB", 0);
   if (!gemm && node.op != "MatMul") return false;
   if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1)) return false;
-  const auto x = bytes_of(graph, node.inputs[0], byte);
+  auto x = bytes_of(graph, node.inputs[0], byte);
   const auto w = x ? weights_of(graph, node.inputs[1], transposed ? 0 : 1, byte) : std::nullopt;
   const std::optional<ir::Shape> from = graph.value(node.inputs[0]).shape, to = graph.value(node.outputs[0]).shape;
   if (!x || !w || !from || !to || from->size() < 2) return false;
@@ -288,10 +313,12 @@ bool lower_product(ir::Graph& graph, ir::NodeId id, DType byte) {
     if (!list || list->dtype() != DType::f32 || list->elements() != n || list->dims().back() != n) return false;
     bias = graph.add_constant("", list->reshaped({n}));
   }
-  const auto residual = node.has("residual") ? bytes_of(graph, node.inputs[3], byte) : std::nullopt;
+  const auto residual = node.has("residual") ? bytes_of(graph, node.inputs[3], beside(byte)) : std::nullopt;
   const bool adds_behind = node.has("residual") && !residual;
   if (adds_behind && node.has("activation") && node.text("residual", "") == "before") return false;
   const Tensor rows = transposed ? given.reshaped({n, k, 1, 1}) : by_rows(given);
+  x = before_words(graph, *x, rows);
+  if (!x) return false;
   std::vector<int64_t> back;  // with the one size that is not known as what is left
   for (const ir::Dim& dim : *to) back.push_back(dim.is_constant() ? dim.value() : -1);
   if (std::count(back.begin(), back.end(), -1) > 1) return false;
@@ -299,7 +326,7 @@ bool lower_product(ir::Graph& graph, ir::NodeId id, DType byte) {
   const auto pixels_of = [&](ir::ValueId value, int64_t channels, const char* suffix) {
     const ir::ValueId pixels =
         graph.apply("Reshape", {value, constant(graph, "", {-1, 1, 1, channels})}, {}, node.origins, name + suffix);
-    graph.value(pixels).dtype = byte;
+    graph.value(pixels).dtype = graph.value(value).dtype;
     return pixels;
   };
   ir::Attributes attributes{{"layout", std::string("NHWC")}};
@@ -317,7 +344,7 @@ bool lower_product(ir::Graph& graph, ir::NodeId id, DType byte) {
                                   x->zero,
                                   w->scales};
   if (residual) inputs[3] = pixels_of(residual->value, n, ".residual");
-  const ir::NodeId quantiser = adds_behind ? ir::no_node : quantiser_of(graph, node.outputs[0], byte);
+  const ir::NodeId quantiser = adds_behind ? ir::no_node : quantiser_of(graph, node.outputs[0], beside(byte));
   const ir::Node end = quantiser != ir::no_node ? graph.node(quantiser) : node;
   const bool quantises = quantiser != ir::no_node;
   if (quantises) inputs.insert(inputs.end(), {end.inputs[1], end.inputs[2]});
@@ -356,6 +383,14 @@ bool lower_bytes(ir::Graph& graph, DType byte) {
 bool lower_quantised(ir::Graph& graph) {
   const bool changed = unsigned_bytes(graph);
   return lower_bytes(graph, DType::u8) || changed;
+}
+
+bool lower_int16(ir::Graph& graph) {
+  bool changed = false;
+  for (const DType wide : {DType::i16, DType::u16})
+    for (const auto lower : {lower_conv, lower_product})
+      changed |= each_node(graph, [&](ir::NodeId id) { return lower(graph, id, wide); });
+  return changed;
 }
 
 bool lower_float8(ir::Graph& graph) { return lower_bytes(graph, float8); }

@@ -71,6 +71,8 @@ bool fuse_elementwise(ir::Graph& graph);
 /// The same from bytes to bytes, with the scales between them.
 bool fuse_bytes(ir::Graph& graph);
 bool lower_quantised(ir::Graph& graph);
+/// The same of what 16 bits are multiplied by, on a CPU: internal Int16Conv nodes.
+bool lower_int16(ir::Graph& graph);
 /// The same for e4m3: internal Float8Conv nodes, for which only GPUs have fast kernels.
 bool lower_float8(ir::Graph& graph);
 /// Makes internal Int8Conv nodes whose input has a scale and a zero point that are known when they run, of the integer
@@ -112,8 +114,13 @@ bool quantised_frames(ir::Graph& graph);
 bool bound_nms(ir::Graph& graph);
 /// Makes internal BoxHead nodes, for which only GPUs have a fast kernel.
 bool fuse_box_head(ir::Graph& graph);
-/// An internal Int8Conv (src/ops/int8_conv.cpp) as a Conv between conversions; false where the node is none.
+/// An internal Int8Conv or Int16Conv (src/ops/int8_conv.cpp) as a Conv between conversions; false where the node is
+/// none.
 bool int8_to_f32(ir::Graph& graph, ir::NodeId id);
+/// The same of an Int16Conv alone.
+bool words_to_f32(ir::Graph& graph, ir::NodeId id);
+/// Whether there is one.
+bool has_words(const ir::Graph& graph);
 /// Those whose weights are no bytes, as GPUs multiply bytes alone.
 bool int16_to_f32(ir::Graph& graph);
 /// Gives weights of products and tables of Gather whose numbers a type of 16 bits has that type; kernels of the host

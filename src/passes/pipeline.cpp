@@ -142,6 +142,7 @@ const std::vector<Pass>& before_host() {
       {"deconvolution_rows", "computes quantised transposed convolutions as convolutions of each phase of the rows",
        deconvolution_rows},
       {"quantised_frames", "keeps frames of quantised volumes as bytes between convolutions", quantised_frames},
+      {"lower_int16", "joins products by what is quantised to 16 bits with their scales", lower_int16},
   };
   return list;
 }

@@ -26,9 +26,15 @@ float scale_at(const Problem& problem, size_t at, int64_t channel = 0) {
   if (!scales) return 1;  // it is dynamic
   return scales.data<float>()[scales.elements() == 1 ? 0 : channel];
 }
+/// A zero point; of uint16 as int16 holds it.
 int32_t zero_at(const Problem& problem, size_t at) {
-  return has(problem, at) && problem.inputs[at].constant ? *problem.inputs[at].constant.data<uint8_t>() : 0;
+  if (!has(problem, at) || !problem.inputs[at].constant) return 0;
+  const Tensor& zero = problem.inputs[at].constant;
+  if (zero.dtype() == DType::i16) return *zero.data<int16_t>();
+  return zero.dtype() == DType::u16 ? *zero.data<uint16_t>() + INT16_MIN : int32_t{*zero.data<uint8_t>()};
 }
+/// Whether the input is quantised to 16 bits.
+bool is_wide(const Problem& problem) { return problem.node->op == "tenon:Int16Conv"; }
 
 /// An image of numbers, or of planes, that has to become bytes with channels last before the kernels can read it.
 struct Image {
@@ -45,7 +51,7 @@ Image image_of(const Problem& problem, const ConvNode& node) {
   Image p{};
   p.planes = node.in_nchw;
   p.numbers = x.dtype == DType::f32;
-  p.needed = p.planes || p.numbers;
+  p.needed = (p.planes || p.numbers) && !is_wide(problem);
   const size_t h = p.planes ? 2 : 1, c = p.planes ? 1 : 3;
   p.batch = x.dims[0], p.height = x.dims[h], p.width = x.dims[h + 1], p.channels = x.dims[c];
   p.image = x.strides[0], p.row = x.strides[h], p.pixel = x.strides[h + 1], p.channel = x.strides[c];
@@ -109,6 +115,9 @@ Reason conv_of(const Problem& problem, Int8Conv& conv, Lists& lists) {
   conv.multiplier = lists.multiplier.data();
   conv.bias = has(problem, 2) ? problem.inputs[2].constant.data<float>() : nullptr;
   conv.in_zero = zero_at(problem, x_zero);
+  if (is_wide(problem))
+    conv.in_scale = scale_at(problem, x_scale), conv.in_low = INT16_MIN - conv.in_zero,
+    conv.in_high = INT16_MAX - conv.in_zero;
   conv.residual_scale = has(problem, r_scale) ? lists.residual_scale.data() : nullptr;
   conv.residual_zero = zero_at(problem, r_zero);
   conv.inverse_scale = has(problem, y_scale) ? lists.inverse_scale.data() : nullptr;
@@ -221,12 +230,13 @@ class Int8ConvStep : public backends::Step {
 };
 
 // Where int8_tactics() lists the kernels that need more than a set of vectors, or to be told of dynamic zero points.
-constexpr size_t pairs_at = 0, dot_at = 2, tiles_at = 5, columns_at = 6, quads_at = 7;
+constexpr size_t pairs_at = 0, dot_at = 2, tiles_at = 5, columns_at = 6, quads_at = 7, words_at = 8, word_dot_at = 9;
 
 template <size_t index>
 Reason refuses(const Problem& problem) {
   if ((index == dot_at || index == columns_at || index == quads_at) && !has_int8_dot(active_isa()))
     return {Reason::instruction, "products of four bytes"};
+  if (index == word_dot_at && !has_int8_dot(active_isa())) return {Reason::instruction, "sums of two products"};
   if (index == tiles_at && active_isa() != Isa::amx) return {Reason::instruction, "tiles"};
   Int8Conv conv{};
   Lists lists;
@@ -263,6 +273,10 @@ const backends::KernelRegistrar columns({"tenon:Int8Conv", "int8_columns", 6, re
                                          "int8_columns"});
 const backends::KernelRegistrar quads({"tenon:Int8Conv", "int8_quads", 6, refuses<quads_at>, make<quads_at>,
                                        "int8_quads"});
+
+const backends::KernelRegistrar wide({"tenon:Int16Conv", "int16", 1, refuses<words_at>, make<words_at>, "int8_direct"});
+const backends::KernelRegistrar wide_dot({"tenon:Int16Conv", "int16_dot", 2, refuses<word_dot_at>, make<word_dot_at>,
+                                          "int8_direct"});
 
 }  // namespace
 }  // namespace tenon::cpu::int8_conv

@@ -42,29 +42,6 @@ bool are_neighbours(const ConvShape& s) {
          s.in_row == s.in_w * s.in_pixel && s.in_image == s.in_h * s.in_row;
 }
 
-// The smallest and the largest weight of a channel; 0 is between them.
-std::pair<int, int> ends_of(const Int8Conv& conv, int64_t channel) {
-  const int64_t k = group_in(conv.shape) * conv.shape.kernel_h * conv.shape.kernel_w;
-  const auto [low, high] = std::minmax_element(conv.weights + channel * k, conv.weights + (channel + 1) * k);
-  return k ? std::pair<int, int>(std::min<int>(0, *low), std::max<int>(0, *high)) : std::pair(0, 0);
-}
-
-// What makes bytes of the weights of each channel where it is taken from them, for whole blocks of each group; null
-// where they are bytes.
-std::shared_ptr<const std::vector<int32_t>> shifts_of(const Int8Conv& conv, int64_t block) {
-  const ConvShape& s = conv.shape;
-  const int64_t out = group_out(s), padded = align_up(out, block);
-  auto shifts = std::make_shared<std::vector<int32_t>>(static_cast<size_t>(padded * s.groups));
-  bool any = false;
-  for (int64_t o = 0; o < s.out_c; ++o) {
-    const auto [low, high] = ends_of(conv, o);
-    const int shift = high > INT8_MAX ? high - INT8_MAX : low < INT8_MIN ? low - INT8_MIN : 0;
-    (*shifts)[static_cast<size_t>(o / out * padded + o % out)] = shift;
-    any |= shift != 0;
-  }
-  return any ? shifts : nullptr;
-}
-
 class Int8DirectKernel final : public Int8Kernel {
  public:
   Int8DirectKernel(const Int8Conv& conv, Isa isa, Int8Form form, int threads)
@@ -73,8 +50,10 @@ class Int8DirectKernel final : public Int8Kernel {
         lists_(std::make_shared<Int8Lists>(conv, ops_.block)) {
     plan_.shape = conv.shape;
     plan_.output = lists_->output();
-    plan_.in_zero = conv.in_zero;
-    plan_.number_bytes = form == Int8Form::int16 ? 2 : 1;
+    plan_.in_zero = conv.in_zero, plan_.in_scale = conv.in_scale;
+    plan_.in_low = conv.in_low, plan_.in_high = conv.in_high;
+    plan_.number_bytes = form == Int8Form::int16 || takes_floats(form) ? 2 : 1;
+    keeps_zero_ = form != Int8Form::int16;
     if (form == Int8Form::dot) shifts_ = shifts_of(conv, ops_.block);
     if (shifts_) plan_.shifts = shifts_->data();
     plan_runs();
@@ -160,13 +139,13 @@ class Int8DirectKernel final : public Int8Kernel {
         else
           reinterpret_cast<int8_t*>(to)[at % 4] =
               static_cast<int8_t>(w - shift_of(group * padded + n * block + channel));
-        if (!int16) start[group * padded + n * block + channel] -= conv.in_zero * w;
+        if (keeps_zero_) add_products(start[group * padded + n * block + channel], -conv.in_zero, w);
       });
     };
     static const char tactic = 0;
-    packed_ =
-        packed_int8(conv, &tactic, static_cast<size_t>(s.groups * padded * units() * 4),
-                    static_cast<size_t>(s.groups * padded), {int16, numbers_, units(), block, conv.in_zero}, fill);
+    packed_ = packed_int8(conv, &tactic, static_cast<size_t>(s.groups * padded * units() * 4),
+                          static_cast<size_t>(s.groups * padded),
+                          {int16 + 2 * keeps_zero_, numbers_, units(), block, conv.in_zero}, fill);
     plan_.packed = packed_->bytes.data();
     plan_.start = packed_->start.data();
   }
@@ -179,10 +158,11 @@ class Int8DirectKernel final : public Int8Kernel {
     const ConvShape& s = conv.shape;
     const int64_t padded = align_up(group_out(s), ops_.block), channels = padded * s.groups;
     auto sums = std::make_shared<std::vector<int32_t>>(static_cast<size_t>(channels * parts()));
-    if (is_int16()) return sums;
+    if (!keeps_zero_) return sums;
     each_weight(conv, ops_.block, [&](int64_t group, int64_t n, int64_t k, int channel, int16_t w) {
       const int64_t c = group_in(s), part = s.slices > 1 ? k % c / (c / s.slices) : k / c / s.kernel_w;
-      (*sums)[static_cast<size_t>(part * channels + group * padded + n * ops_.block + channel)] -= conv.in_zero * w;
+      add_products((*sums)[static_cast<size_t>(part * channels + group * padded + n * ops_.block + channel)],
+                   -conv.in_zero, w);
     });
     return sums;
   }
@@ -192,7 +172,8 @@ class Int8DirectKernel final : public Int8Kernel {
     const size_t channels = part_sums_->size() / static_cast<size_t>(parts());
     auto [found, is_new] = starts_.try_emplace({above, below}, channels, 0);
     for (int64_t part = above; is_new && part < parts() - below; ++part)
-      for (size_t c = 0; c < channels; ++c) found->second[c] += (*part_sums_)[static_cast<size_t>(part) * channels + c];
+      for (size_t c = 0; c < channels; ++c)
+        add_products(found->second[c], (*part_sums_)[static_cast<size_t>(part) * channels + c], 1);
     return found->second.data();
   }
 
@@ -296,6 +277,7 @@ class Int8DirectKernel final : public Int8Kernel {
   void (*run_)(const Int8Plan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
   std::shared_ptr<const Int8Lists> lists_;
   Int8Plan plan_{};
+  bool keeps_zero_;  // numbers that are multiplied are not less the zero point
   int64_t numbers_;  // of a run before it is cut
   std::vector<int64_t> in_slice_, runs_;  // where the runs of a slice begin, and those of all
   std::shared_ptr<const Int8Packed> packed_;
@@ -340,6 +322,16 @@ Reason refuses_int8x2(const Int8Conv& conv) {
   return {};
 }
 
+// Sums within 32 bits, whatever the inputs are.
+Reason refuses_words(const Int8Conv& conv) {
+  if (const Reason reason = refuses_direct(conv)) return reason;
+  const int64_t k = group_in(conv.shape) * conv.shape.kernel_h * conv.shape.kernel_w;
+  for (int64_t o = 0; o < conv.shape.out_c; ++o)
+    if (!ops::holds_sums({conv.weights + o * k, static_cast<size_t>(k)}, conv.in_low, conv.in_high))
+      return {Reason::overflow, "sums of products", 32};
+  return {};
+}
+
 template <Int8Form kForm>
 std::unique_ptr<Int8Kernel> make(const Int8Conv& conv, Isa isa, int threads) {
   return std::make_unique<Int8DirectKernel>(conv, isa, kForm, threads);
@@ -369,6 +361,7 @@ std::span<const Int8Tactic> int8_tactics() {
       {"int8_dot", refuses_dot, make<Int8Form::dot>},       {"int8_depthwise", refuses_depthwise, make_depthwise},
       {"int8_winograd", refuses_winograd8, make_winograd8}, {"int8_tiles", refuses_tiles, make_tiles},
       {"int8_columns", refuses_columns, make_columns},      {"int8_quads", refuses_quads, make_quads},
+      {"int16", refuses_words, make<Int8Form::words>},      {"int16_dot", refuses_words, make<Int8Form::word_dot>},
   };
   return tactics;
 }

@@ -38,17 +38,21 @@ struct Int8Output {
 
 // How the inputs and weights that fill 32 bits are multiplied.
 enum class Int8Form : uint8_t {
-  int16,   // two of 16 bits, by vpmaddwd: any weights
-  int8x2,  // four of 8, by vpmaddubsw: where no two neighbouring weights can leave 16 bits
-  dot      // four of 8, by vpdpbusd: any weights
+  int16,    // two of 16 bits, by vpmaddwd: any weights
+  int8x2,   // four of 8, by vpmaddubsw: where no two neighbouring weights can leave 16 bits
+  dot,      // four of 8, by vpdpbusd: any weights
+  words,    // two of 16, by vpmaddwd: inputs that are floats, of which words are made
+  word_dot  // the same by vpdpwssd
 };
+
+constexpr bool takes_floats(Int8Form form) { return form == Int8Form::words || form == Int8Form::word_dot; }
 
 // Tiles whose sums are finished together, as what finishes them is faster the longer it goes on.
 constexpr int kTilesTogether = 4;
 
-// Sums over windows that are read where they lie: in a copy of some rows of the image, as words less the zero point
-// or as bytes. A window is runs of neighbouring numbers, a kernel row or a tap each. Windows of one tap without padding
-// are pixels one behind the other, copied or in the image itself.
+// Sums over windows that are read where they lie: in a copy of some rows of the image, as words less the zero point,
+// as bytes, or as words made of floats. A window is runs of neighbouring numbers, a kernel row or a tap each. Windows
+// of one tap without padding are pixels one behind the other, copied or in the image itself.
 struct Int8Plan {
   ConvShape shape;
   Int8Output output;
@@ -63,6 +67,8 @@ struct Int8Plan {
   int64_t run_pieces, run_numbers;  // pieces that a run of so many numbers was cut into
   int64_t run_block;             // runs multiplied before the next tile is; a panel of their weights stays in L1
   int32_t in_zero;
+  float in_scale;  // of inputs that are floats: words are these by it, within low and high, and in_zero
+  int32_t in_low, in_high;
   bool pixels, in_place;  // windows are pixels; nothing is copied
   int64_t pitch;          // bytes from pixel to pixel where windows are pixels
   int64_t band_row;       // bytes of a copied row of one slice of the input's channels otherwise
@@ -135,7 +141,7 @@ inline int depthwise_place(int lanes, int channel) {
 struct Int8Ops {
   int block, tile_pixels;  // output channels per weight panel, pixels per tile
   // By Int8Form.
-  void (*runs[3])(const Int8Plan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
+  void (*runs[5])(const Int8Plan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
   void (*winograd)(const Int8WinogradPlan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
   void (*depthwise)(const Int8DepthwisePlan&, const uint8_t* in, const uint8_t* residual, void* out, const Worker&);
 };

@@ -14,7 +14,9 @@ namespace {
 
 // Rows of a tile: of one vector of channels twice as many sums wait for each other where vectors have eight lanes.
 template <Int8Form kForm, int kVectors>
-constexpr int kTileRows = kLanes == 8 && kVectors == 1 && kForm == Int8Form::dot ? 10 : kTilePixels;
+constexpr int kTileRows = kLanes == 8 && kVectors == 1 && (kForm == Int8Form::dot || kForm == Int8Form::word_dot)
+                              ? 10
+                              : kTilePixels;
 
 // R places from `at` on, in tile `tile`.
 template <Int8Form kForm, int R, int kVectors, class Rows>
@@ -193,7 +195,8 @@ void run_blocks(const Int8Plan& plan, const Int8Output& output, Rows windows, in
 
 template <Int8Form kForm>
 void run(const Int8Plan& plan, const uint8_t* in, const uint8_t* residual, void* out, const Worker& worker) {
-  using Element = std::conditional_t<kForm == Int8Form::int16, int16_t, uint8_t>;
+  using Number = std::conditional_t<kForm == Int8Form::int16, int16_t, uint8_t>;
+  using Source = std::conditional_t<takes_floats(kForm), OfFloats, OfBytes<Number>>;
   const ConvShape& s = plan.shape;
   if (worker.id >= plan.pixel_splits * plan.channel_splits) return;
   const int64_t blocks = (s.out_c / s.groups + kBlock - 1) / kBlock * s.groups;
@@ -202,7 +205,7 @@ void run(const Int8Plan& plan, const uint8_t* in, const uint8_t* residual, void*
   const int64_t pixels = s.batch * s.out_h * s.out_w;
   const int64_t p0 = pixels * part_m / plan.pixel_splits, p1 = pixels * (part_m + 1) / plan.pixel_splits;
   if (n0 >= n1 || p0 >= p1) return;
-  in -= s.frames_before * s.frame;
+  const auto* const x = reinterpret_cast<const typename Source::From*>(in) - s.frames_before * s.frame;
 
   std::byte* const own = worker.workspace + worker.id * plan.worker_bytes;
   auto* const sums = reinterpret_cast<int32_t*>(own);
@@ -217,31 +220,30 @@ void run(const Int8Plan& plan, const uint8_t* in, const uint8_t* residual, void*
   for (int64_t round = 0; round < rounds; ++round) {
     const int64_t first = p0 + (p1 - p0) * round / rounds, count = p0 + (p1 - p0) * (round + 1) / rounds - first;
     if (plan.pixels) {
-      const auto* windows = reinterpret_cast<const std::byte*>(in) + first * plan.pitch;
-      if (!plan.in_place) copy_pixels<Element>(plan, in, first, count, copies), windows = copies;
+      const auto* windows = reinterpret_cast<const std::byte*>(x) + first * plan.pitch;
+      if (!plan.in_place) copy_pixels<Source>(plan, x, first, count, copies), windows = copies;
       run_blocks<kForm>(plan, output, PitchedRows{windows, plan.pitch}, first, count, n0, n1, residual, out, sums,
                         window_sums);
     } else {
-      copy_bands<Element>(plan, in, first, count, copies, list);
+      copy_bands<Source>(plan, x, first, count, copies, list);
       run_blocks<kForm>(plan, output, ListedRows{list, 0}, first, count, n0, n1, residual, out, sums, window_sums);
     }
   }
 }
 
 #ifdef __AVX2__
-constexpr Int8Form kDot = Int8Form::dot;
+constexpr Int8Form kDot = Int8Form::dot, kWordDot = Int8Form::word_dot;
 #else
-constexpr Int8Form kDot = Int8Form::int8x2;  // never chosen
+constexpr Int8Form kDot = Int8Form::int8x2, kWordDot = Int8Form::words;  // never chosen
 #endif
 
 }  // namespace
 
 extern const Int8Ops int8_ops;
-const Int8Ops int8_ops = {
-    kBlock,
-    kTilePixels,
-    {run<Int8Form::int16>, run<Int8Form::int8x2>, run<kDot>},
-    run_winograd8,
-    run_depthwise8};
+const Int8Ops int8_ops = {kBlock,
+                          kTilePixels,
+                          {run<Int8Form::int16>, run<Int8Form::int8x2>, run<kDot>, run<Int8Form::words>, run<kWordDot>},
+                          run_winograd8,
+                          run_depthwise8};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

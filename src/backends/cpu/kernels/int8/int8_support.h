@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/kernels/int8/int8.h"
@@ -31,6 +33,34 @@ void each_weight(const Int8Conv& conv, int64_t block, const F& f) {
           conv.weights[(o * c + i) * taps + tap]);
 }
 
+// The smallest and the largest weight of a channel; 0 is between them.
+inline std::pair<int, int> ends_of(const Int8Conv& conv, int64_t channel) {
+  const int64_t k = group_in(conv.shape) * conv.shape.kernel_h * conv.shape.kernel_w;
+  const auto [low, high] = std::minmax_element(conv.weights + channel * k, conv.weights + (channel + 1) * k);
+  return k ? std::pair<int, int>(std::min<int>(0, *low), std::max<int>(0, *high)) : std::pair(0, 0);
+}
+
+// What makes bytes of the weights of each channel where it is taken from them, for whole blocks of each group; null
+// where they are bytes.
+inline std::shared_ptr<const std::vector<int32_t>> shifts_of(const Int8Conv& conv, int64_t block) {
+  const ConvShape& s = conv.shape;
+  const int64_t out = group_out(s), padded = align_up(out, block);
+  auto shifts = std::make_shared<std::vector<int32_t>>(static_cast<size_t>(padded * s.groups));
+  bool any = false;
+  for (int64_t o = 0; o < s.out_c; ++o) {
+    const auto [low, high] = ends_of(conv, o);
+    const int shift = high > INT8_MAX ? high - INT8_MAX : low < INT8_MIN ? low - INT8_MIN : 0;
+    (*shifts)[static_cast<size_t>(o / out * padded + o % out)] = shift;
+    any |= shift != 0;
+  }
+  return any ? shifts : nullptr;
+}
+
+// sum += a b, where only what all of them add up to is known to be within 32 bits.
+inline void add_products(int32_t& sum, int32_t a, int32_t b) {
+  sum = static_cast<int32_t>(static_cast<uint32_t>(sum) + static_cast<uint32_t>(a) * static_cast<uint32_t>(b));
+}
+
 // Whether every output stays within 31 bits before it is brought within a byte: Int8Output::bounded. No activation
 // gives more than four times its input, or one; slopes are looked at.
 inline bool is_bounded(const Int8Conv& conv) {
@@ -40,11 +70,12 @@ inline bool is_bounded(const Int8Conv& conv) {
   const double alpha = std::abs(conv.epilogue.alpha), beta = std::abs(conv.epilogue.beta);
   if (!clips && !(alpha * std::max(1.0, beta) <= most_slope && beta <= most_slope)) return false;
   const int64_t k = group_in(s) * s.kernel_h * s.kernel_w;
+  const int32_t most_input = std::max(-conv.in_low, conv.in_high);
   for (int64_t o = 0; o < s.out_c; ++o) {
     if (conv.epilogue.slopes && !(std::abs(conv.epilogue.slopes[o]) <= most_slope)) return false;
     double sum = 0;
     for (int64_t at = 0; at < k; ++at) sum += std::abs(conv.weights[o * k + at]);
-    double high = 255 * sum * std::abs(conv.multiplier[o]) + 1;
+    double high = most_input * sum * std::abs(conv.multiplier[o]) + 1;
     if (conv.bias) high += std::abs(conv.bias[o]);
     if (conv.residual_scale) high += 255 * std::abs(conv.residual_scale[o]);
     if (clips && conv.epilogue.alpha > 0) high += conv.epilogue.alpha;

@@ -47,6 +47,12 @@ static TENON_INLINE void add_pairs(IVec& sum, IVec x, const void* w, IVec ones) 
 static TENON_INLINE void add_dots(IVec& sum, IVec x, IVec w) {
   __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
 }
+// The same as add_words, where has_int8_dot.
+static TENON_INLINE void add_word_dots(IVec& sum, IVec x, IVec w) {
+  __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
+}
+// Whole numbers of 16 bits.
+static TENON_INLINE void store_words(int16_t* p, IVec v) { _mm256_storeu_si256((__m256i*)p, _mm512_cvtepi32_epi16(v)); }
 static TENON_INLINE IVec ones16() { return _mm512_set1_epi16(1); }
 // Four bytes, or two words, in every 32 bits.
 static TENON_INLINE IVec spread4(const void* p) { return iset1(*reinterpret_cast<const int32_t*>(p)); }
@@ -173,6 +179,12 @@ static TENON_INLINE void add_pairs(IVec& sum, IVec x, const void* w, IVec ones) 
 static TENON_INLINE void add_dots(IVec& sum, IVec x, IVec w) {
   __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w));
 }
+static TENON_INLINE void add_word_dots(IVec& sum, IVec x, IVec w) {
+  __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w));
+}
+static TENON_INLINE void store_words(int16_t* p, IVec v) {
+  _mm_storeu_si128((__m128i*)p, _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
+}
 static TENON_INLINE IVec ones16() { return _mm256_set1_epi16(1); }
 static TENON_INLINE IVec spread4(const void* p) {
   return _mm256_castps_si256(_mm256_broadcast_ss(reinterpret_cast<const float*>(p)));
@@ -262,6 +274,7 @@ static TENON_INLINE IVec isub16(IVec a, IVec b) { return _mm_sub_epi16(a, b); }
 static TENON_INLINE IVec quarter(IVec a) { return _mm_srai_epi32(a, 2); }
 static TENON_INLINE void add_words(IVec& sum, IVec x, IVec w) { sum = iadd(sum, _mm_madd_epi16(x, w)); }
 static TENON_INLINE void add_words(IVec& sum, IVec x, const void* w) { add_words(sum, x, iload(w)); }
+static TENON_INLINE void store_words(int16_t* p, IVec v) { _mm_storel_epi64((__m128i*)p, _mm_packs_epi32(v, v)); }
 static TENON_INLINE void add_pairs(IVec& sum, IVec x, const void* w, IVec ones) {
   sum = iadd(sum, _mm_madd_epi16(_mm_maddubs_epi16(x, iload(w)), ones));
 }
