@@ -57,6 +57,16 @@ quant::Reasons kept_nodes(const ir::Graph& graph, const CalibrationOptions& opti
   return keep;
 }
 
+/// What stays in floating point, or does not: what the user asks for, and outputs where they may be in INT8.
+quant::Reasons reasons_of(const ir::Graph& graph, const Setting& setting) {
+  quant::Reasons keep = kept_nodes(graph, setting.options);
+  if (!setting.takes_outputs) return keep;
+  const quant::Structure structure = quant::structure_of(graph, keep);
+  for (size_t at = 0; at < keep.size(); ++at)
+    if (structure.reasons[at] == quant::bare_output) keep[at] = quant::while_it_holds;
+  return keep;
+}
+
 /// The recipe, with the anchors named that --keep holds in INT8.
 quant::Recipe pinned(const ir::Graph& graph, const CalibrationOptions& options, quant::Recipe recipe) {
   const quant::Reasons keep = kept_nodes(graph, options);
@@ -138,7 +148,7 @@ Values scales(CalibrationContext& context, const quant::Structure& structure) {
 quant::Recipe measure(const ir::Graph& graph, Calibrator& data, const Setting& asked, const quant::CacheKey& key,
                       const std::string& cache) {
   const Setting setting = fit_batch(graph, asked);
-  const quant::Reasons keep = kept_nodes(graph, setting.options);
+  const quant::Reasons keep = reasons_of(graph, setting);
   const quant::Structure structure = quant::structure_of(graph, keep);
   ThreadPool thread_pool(setting.threads, Denormals::flushed, Helpers::all);
   const quant::Checkpoint from =

@@ -193,13 +193,32 @@ std::string too_costly(Objective objective, const std::map<std::string, double>&
   return fmt::format("in INT8 it costs too much accuracy for the {:.1f} us it saves", found->second);
 }
 
+/// Bare output convolutions of a recipe, as reasons for them to leave it: what they lose is in the results as it is.
+std::map<std::string, std::string> outputs_of(const Selection& selection, const LatencyCheck& check) {
+  const quant::Structure structure = quant::structure_of(selection.graph);
+  std::map<std::string, std::string> out;
+  for (size_t at = 0; at < selection.graph.nodes.size(); ++at) {
+    const std::string& name = quant::result_name(selection.graph, selection.graph.nodes[at]);
+    if (structure.reasons[at] == quant::bare_output && check.recipe.anchors.count(name) &&
+        !check.recipe.pinned.count(name))
+      out[name] = too_costly(selection.objective, check.saved, name);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<LatencyCheck> choose(const Selection& selection, plan::Search& search) {
   Chooser chooser(selection, search);
   if (selection.recipe.anchors.empty() && selection.rounding.empty()) return chooser.finish();
   const std::vector<Group> may_round = roundings(selection, {});
-  LatencyCheck all = selection.make(selection.recipe, rounded_of(may_round, std::vector<char>(may_round.size(), 1)));
+  const std::set<std::string> all_rounded = rounded_of(may_round, std::vector<char>(may_round.size(), 1));
+  LatencyCheck all = selection.make(selection.recipe, all_rounded);
+  if (const auto outputs = outputs_of(selection, all); !outputs.empty()) {
+    const quant::Recipe inner = quant::without(selection.graph, all.recipe, outputs);
+    if (chooser.is_enough(std::move(all))) return chooser.finish();
+    all = selection.make(inner, all_rounded);
+  }
   const std::vector<Group> order = by_cost(selection, all);
   const quant::Recipe faster = all.recipe;
   const std::map<std::string, double> saved = all.saved;

@@ -161,6 +161,7 @@ class Int8Build {
       setting.options.target_error = std::numeric_limits<double>::infinity();
       if (setting.options.method == CalibrationMethod::automatic) setting.options.method = CalibrationMethod::min_max;
     }
+    setting.takes_outputs = can_.host_memory && !is_float8();
     setting.names = quant::same_tensors(graph_, task_.imported);
     if (options_.judge) {
       setting.prefer = [&](const std::vector<Scaling>& all) { return preferred(all); };

@@ -205,7 +205,8 @@ struct Placer {
   quant::Structure without(const std::set<int>& groups) const {
     quant::Reasons keep = context.keep;
     for (size_t at = 0; at < context.graph.nodes.size(); ++at)
-      if (whole.integer[at] && keep[at].empty() && groups.count(whole.group[context.graph.nodes[at].inputs[0]]))
+      if (whole.integer[at] && (keep[at].empty() || keep[at] == quant::while_it_holds) &&
+          groups.count(whole.group[context.graph.nodes[at].inputs[0]]))
         keep[at] = "in INT8 it adds too much to the error";
     return quant::structure_of(context.graph, keep);
   }

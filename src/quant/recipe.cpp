@@ -14,7 +14,8 @@ Recipe without(const ir::Graph& graph, const Recipe& recipe, const std::map<std:
     if (recipe.pinned.count(name)) keep[at] = in_int8;
     else if (const auto reason = reasons.find(name); reason != reasons.end()) keep[at] = reason->second;
     else if (const auto kept = recipe.kept.find(name); kept != recipe.kept.end()) keep[at] = kept->second;
-    else if (role_of(graph, node) == Role::anchor && !recipe.anchors.count(name)) keep[at] = "the recipe leaves it out";
+    else if (role_of(graph, node) == Role::anchor)
+      keep[at] = recipe.anchors.count(name) ? while_it_holds : "the recipe leaves it out";
   }
   const Structure structure = structure_of(graph, keep);
   Recipe result;

@@ -67,11 +67,11 @@ struct Finder {
       if (roles[at] != Role::anchor) continue;
       const std::string activation = node.text("activation", "");
       std::string& reason = result.reasons[at];
-      if (!keep.empty() && keep[at] == in_int8) reason.clear();
+      if (!keep.empty() && (keep[at] == in_int8 || keep[at] == while_it_holds)) reason.clear();
       else if (!keep.empty() && !keep[at].empty()) reason = keep[at];
       else if (from_softmax(node)) reason = "it is fed by a softmax";
       else if (is_convolution(node) && !has_follower[at] && (activation.empty() || activation == "sigmoid"))
-        reason = "it is a bare output convolution";
+        reason = bare_output;
       result.integer[at] = reason.empty();
     }
   }

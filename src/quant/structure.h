@@ -44,10 +44,15 @@ struct Structure {
 /// In Reasons that are given: the node computes in integers whatever speaks against it.
 inline constexpr const char* in_int8 = "int8";
 
-/// `keep` has a reason for each node that has to stay in floating point whatever the structure says, or in_int8,
-/// and may be empty.
-/// What stays besides: convolutions without an activation (or with a sigmoid) that no other anchor follows, and anchors
-/// fed by a softmax, as the expectation over a distribution that some detectors have.
+/// The same of a node that a limit to what INT8 loses may take back.
+inline constexpr const char* while_it_holds = "int8 while the limit holds";
+/// The reason of a convolution without an activation (or with a sigmoid) that no other anchor follows.
+inline constexpr const char* bare_output = "it is a bare output convolution";
+
+/// `keep` has a reason for each node that has to stay in floating point whatever the structure says, in_int8 or
+/// while_it_holds, and may be empty.
+/// What stays besides: bare output convolutions, and anchors fed by a softmax, as the expectation over a distribution
+/// that some detectors have.
 Structure structure_of(const ir::Graph& graph, const Reasons& keep = {});
 
 }  // namespace tenon::quant

@@ -13,12 +13,13 @@ namespace {
 
 constexpr int layers = 40;
 
-/// A chain of convolutions c0, c1, ...
-ir::Graph chain() {
+/// A chain of convolutions c0, c1, ..., the last with an activation or without.
+ir::Graph chain(bool bare) {
   std::string text = "graph \"g\"\ninput %x : f32[1,4,4,2]\nconst %w : f32[2,2,1,1] = {1.0, 2.0, 3.0, 4.0}\n";
   for (int at = 0; at < layers; ++at)
     text += "%c" + std::to_string(at) + " : f32[1,4,4,2] = Conv(%" + (at ? "c" + std::to_string(at - 1) : "x") +
-            ", %w) {activation=\"relu\", layout=\"NHWC\"} from [\"c" + std::to_string(at) + "\"]\n";
+            ", %w) {" + (bare && at + 1 == layers ? "" : "activation=\"relu\", ") + "layout=\"NHWC\"} from [\"c" +
+            std::to_string(at) + "\"]\n";
   text += "output %c" + std::to_string(layers - 1) + " as \"y\"\n";
   ir::Graph graph = ir::parse(text);
   graph.tidy();
@@ -28,7 +29,7 @@ ir::Graph chain() {
 
 /// Each layer saves one microsecond of a hundred, and costs `sensitivity[layer]` points.
 struct World {
-  ir::Graph graph = chain();
+  ir::Graph graph;
   quant::Recipe recipe;
   std::vector<double> sensitivity;
   int made = 0, scored = 0;
@@ -39,7 +40,7 @@ struct World {
   std::function<std::string(const quant::Recipe&)> objection = {};
   double rounding_saves = 0, rounding_sensitivity = 0;    // of each layer in bf16, microseconds and points
 
-  explicit World(std::vector<double> points) : sensitivity(std::move(points)) {
+  explicit World(std::vector<double> points, bool bare = false) : graph(chain(bare)), sensitivity(std::move(points)) {
     for (const ir::Node& node : graph.nodes) {
       const std::string& name = graph.value(node.outputs[0]).name;
       recipe.values[graph.value(node.inputs[0]).name] = quant::Quantiser::of({0, 255});
@@ -82,6 +83,27 @@ struct World {
     return choose({graph, recipe, limit, objective, make, score, rounding}, search);
   }
 };
+
+TEST(choose, takes_a_bare_output_where_the_limit_holds) {
+  World world(std::vector<double>(layers, 0.01), true);
+  plan::Search search;
+  const auto best = world.run(1, search);
+  ASSERT_TRUE(best);
+  EXPECT_EQ(best->recipe.anchors.size(), size_t{layers});
+  EXPECT_EQ(world.scored, 1);
+}
+
+TEST(choose, leaves_a_bare_output_before_all_others) {
+  std::vector<double> points(layers, 0.01);
+  points.back() = 5;
+  World world(points, true);
+  plan::Search search;
+  const auto best = world.run(1, search);
+  ASSERT_TRUE(best);
+  EXPECT_EQ(best->recipe.anchors.size(), size_t{layers} - 1);
+  EXPECT_FALSE(best->recipe.anchors.count("c" + std::to_string(layers - 1)));
+  EXPECT_EQ(world.scored, 2);
+}
 
 TEST(choose, takes_the_most_bytes_where_the_engine_is_to_be_small) {
   World world(std::vector<double>(layers, 0.1));

@@ -104,6 +104,20 @@ TEST(structure, keeps_what_it_is_told_to) {
   EXPECT_TRUE(is_integer(graph, structure, "b"));
 }
 
+TEST(structure, keeps_bare_outputs_that_no_limit_holds) {
+  const ir::Graph graph = parsed(std::string(weights) +
+                                 "%a : f32[1,2,4,4] = Conv(%x, %w) {activation=\"relu\"}\n"
+                                 "%b : f32[1,2,4,4] = Conv(%a, %w)\n"
+                                 "output %b as \"b\"\n");
+  const Structure alone = structure_of(graph);
+  EXPECT_FALSE(is_integer(graph, alone, "b"));
+  EXPECT_EQ(alone.reasons[1], bare_output);
+  EXPECT_EQ(group(graph, alone, "a"), -1);
+  const Structure judged = structure_of(graph, {"", while_it_holds});
+  EXPECT_TRUE(is_integer(graph, judged, "b"));
+  EXPECT_GE(group(graph, judged, "a"), 0);
+}
+
 TEST(quant_structure, takes_nodes_without_a_first_output) {
   const ir::Graph graph = ir::parse(
       "graph \"g\"\ninput %x : f32[4,1,2]\ninput %w : f32[1,8,2]\ninput %r : f32[1,8,2]\n"
