@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes networks of 64 families as ONNX, with random weights, and samples to calibrate INT8 on: for cpu_time.py.
+"""Writes networks of 75 families as ONNX, with random weights, and samples to calibrate INT8 on: for cpu_time.py.
 
 MODEL.npz has the inputs that are timed, MODEL.data/ eight more samples. Weights are random but for BatchNorm, whose
 statistics are those of the inputs (zoo.py); images are smooth noise. A race of them says nothing of accuracy by labels.
@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from int8_box_modules import Anchorless, LiteHrNet, Nano, Queries
 from int8_dense_modules import Edsr, Enet, ErfNet, Espcn, IbnNet, Imdn, PidNet
 from int8_modules import (Audio, BiFpn, BiSeNet, Clip3d, Crnn, DbNet, Hourglass, LiteSeg, OsNet, Shuffled, UNet)
+from int8_small_modules import Coordinates, Distributions, FastScnn, Keywords
 from int8_text_modules import Conformer, Ecapa, QuartzNet, Segformer, Svtr, distil_bert, mobile_bert, tiny_bert
 import zoo
 
@@ -75,6 +76,13 @@ NETWORKS = {
     'svtr': (Svtr, (3, 32, 256)), 'quartznet': (QuartzNet, (64, 400)), 'conformer': (Conformer, (80, 400)),
     'ecapa': (Ecapa, (80, 300)), 'tiny_bert': (tiny_bert, (64, 312)), 'distil_bert': (distil_bert, (64, 768)),
     'mobile_bert': (mobile_bert, (64, 128)),
+    'repghostnet_050': of_timm('repghostnet_050', fused=True), 'fbnetc_100': of_timm('fbnetc_100'),
+    'rexnet_100': of_timm('rexnet_100'), 'gernet_s': of_timm('gernet_s'),
+    'mobilevit_xxs': of_timm('mobilevit_xxs', 256), 'efficientvit_b0': of_timm('efficientvit_b0'),
+    'visformer_tiny': of_timm('visformer_tiny'),
+    'distributions': (Distributions, (3, 320, 320)),
+    'fast_scnn': (FastScnn, (3, 256, 512)), 'coordinates': (Coordinates, (3, 192, 192)),
+    'keywords': (Keywords, (40, 200)),
     'unet_3d': (lambda: UNet(3, 1, (16, 32, 64)), (1, 32, 48, 48)), 'video': (Clip3d, (3, 8, 96, 96)),
 }
 
