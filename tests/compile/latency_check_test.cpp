@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "backends/backend.h"
 #include "ops/op.h"
 #include "passes/pass.h"
 #include "quant/materialise.h"
@@ -170,6 +171,32 @@ TEST(slower_to_f32, tries_all_in_floating_point_and_gives_a_plan_that_was_tuned)
   EXPECT_EQ(widened[0], 3u);
   EXPECT_NE(std::find(tuned.begin(), tuned.end(), ir::print(plan.graph)), tuned.end());
   expect_same_results(three_integers(), plan.graph);
+}
+
+/// Beside a layer on bytes one on words: either may be slower, but where the device's integers are fast only the
+/// latter.
+TEST(slower_to_f32, puts_words_into_floating_point_with_the_same_results) {
+  const char* const text =
+      "graph \"g\"\ninput %x : f32[1,4,4,2]\nconst %w : i8[2,2,1,1] = {1, -2, 3, 4}\nconst %ws : f32[1] = {0.1}\n"
+      "const %s : f32[] = {0.01}\nconst %z : u16[] = {30000}\nconst %t : f32[] = {0.5}\nconst %u : u8[] = {7}\n"
+      "%a : u8[1,4,4,2] = tenon:Int16Conv(%x, %w, _, _, %s, %z, %ws, %t, %u) {layout=\"NHWC\"} from [\"first\"]\n"
+      "%y : f32[1,4,4,2] = tenon:Int8Conv(%a, %w, _, _, %t, %u, %ws) {layout=\"NHWC\"} from [\"second\"]\n"
+      "output %y as \"y\"\n";
+  plan::Plan integers;
+  integers.graph = ir::parse(text);
+  integers.graph.tidy();
+  ops::infer(integers.graph);
+  integers.threads = 1;
+  ir::Graph floats = integers.graph;
+  kept_to_f32(floats, {{"first", "fp32"}});
+  EXPECT_EQ(operators(floats), (std::map<std::string, std::string>{{"first", "Conv"}, {"second", "tenon:Int8Conv"}}));
+  expect_same_results(integers.graph, floats);
+  const bool fast = backends::host().capabilities(integers.device).fast_integers;
+  std::vector<std::map<std::string, std::string>> tuned;
+  slower_to_f32(integers, [&](plan::Plan& one) { tuned.push_back(operators(one.graph)); });
+  ASSERT_FALSE(tuned.empty());
+  EXPECT_EQ(tuned[0].at("first"), "Conv");
+  EXPECT_EQ(tuned[0].at("second"), fast ? "tenon:Int8Conv" : "Conv");
 }
 
 }  // namespace
