@@ -59,6 +59,10 @@ bool words_to_f32(ir::Graph& graph, ir::NodeId id) {
   return graph.node(id).op == "tenon:Int16Conv" && int8_to_f32(graph, id);
 }
 
+bool all_words_to_f32(ir::Graph& graph) {
+  return each_node(graph, [&](ir::NodeId id) { return words_to_f32(graph, id); });
+}
+
 bool has_words(const ir::Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(),
                      [](const ir::Node& node) { return node.alive && node.op == "tenon:Int16Conv"; });

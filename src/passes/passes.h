@@ -119,6 +119,8 @@ bool fuse_box_head(ir::Graph& graph);
 bool int8_to_f32(ir::Graph& graph, ir::NodeId id);
 /// The same of an Int16Conv alone.
 bool words_to_f32(ir::Graph& graph, ir::NodeId id);
+/// All of them, as only CPUs have kernels for them.
+bool all_words_to_f32(ir::Graph& graph);
 /// Whether there is one.
 bool has_words(const ir::Graph& graph);
 /// Those whose weights are no bytes, as GPUs multiply bytes alone.
