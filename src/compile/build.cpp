@@ -104,7 +104,7 @@ void finish(plan::Plan& plan, plan::SourceTracker tracker, QuietTuning& tune, co
 /// Whether layers of a model that came quantised may be faster in floating point, and can be timed.
 bool may_use_f32(const plan::Plan& plan, const BuildOptions& options) {
   const bool fast = backend_of(plan).capabilities(plan.device).fast_integers;
-  return (!fast || passes::has_words(plan.graph)) && options.budget_seconds != 0 &&
+  return (!fast || passes::has_int16_convs(plan.graph)) && options.budget_seconds != 0 &&
          plan::is_static(plan::concretise(plan.graph, plan.shapes));
 }
 

@@ -297,13 +297,13 @@ void kept_to_f32(ir::Graph& graph, const std::map<std::string, std::string>& kee
 plan::Plan slower_to_f32(plan::Plan integers, const std::function<void(plan::Plan&)>& tune) {
   constexpr double worth = 0.95, worth_it_all = 0.98;  // of the time in INT8, of a layer and of the whole
   using Origins = std::vector<std::string>;
-  const bool only_words = passes::has_words(integers.graph) &&
+  const bool only_int16 = passes::has_int16_convs(integers.graph) &&
                           backends::backend(integers.device).capabilities(integers.device).fast_integers;
   const auto widened = [&](const std::set<Origins>* chosen) {
     plan::Plan result = integers;
     for (ir::NodeId id = 0, count = static_cast<ir::NodeId>(result.graph.nodes.size()); id < count; ++id)
       if (result.graph.node(id).alive && (!chosen || chosen->count(result.graph.node(id).origins)))
-        only_words ? passes::words_to_f32(result.graph, id) : passes::int8_to_f32(result.graph, id);
+        only_int16 ? passes::int16_conv_to_f32(result.graph, id) : passes::int8_to_f32(result.graph, id);
     result.graph.tidy();
     ops::infer(result.graph);
     tune(result);

@@ -5,6 +5,9 @@
 /// What the kernels of internal convolutions rely on beside sizes: types and lengths of the small operands.
 namespace tenon::ops {
 
+/// Whether a convolution of integers quantises what it reads to 16 bits first.
+inline bool reads_int16(const ir::Node& node) { return node.op == "tenon:Int16Conv"; }
+
 /// Fails the node where a known input is not of the type, or neither one number nor `channels` of them. Where
 /// `channels` is nullptr it is one number.
 inline void want_numbers(Inference& ctx, size_t input, DType type, const ir::Dim* channels) {

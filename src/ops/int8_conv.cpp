@@ -29,16 +29,11 @@ bool input_channels_last(Context& ctx) {
   return ctx.node().text("input_layout", "NHWC") != "NCHW";
 }
 
-template <class Context>
-bool is_wide(Context& ctx) {
-  return ctx.node().op == "tenon:Int16Conv";
-}
-
 void infer(Inference& ctx) {
   check(ctx);
   const Epilogue epilogue = read_epilogue(ctx);
   const DType x = ctx.dtype(x_at), w = ctx.dtype(w_at);
-  const bool wide = is_wide(ctx);
+  const bool wide = reads_int16(ctx.node());
   if (wide && ctx.dtype(x_zero) != DType::undefined && ctx.dtype(x_zero) != DType::i16 &&
       ctx.dtype(x_zero) != DType::u16)
     ctx.fail("takes zero points of i16 or u16");

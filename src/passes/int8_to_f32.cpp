@@ -55,15 +55,15 @@ bool int8_to_f32(ir::Graph& graph, ir::NodeId id) {
   return true;
 }
 
-bool words_to_f32(ir::Graph& graph, ir::NodeId id) {
+bool int16_conv_to_f32(ir::Graph& graph, ir::NodeId id) {
   return graph.node(id).op == "tenon:Int16Conv" && int8_to_f32(graph, id);
 }
 
-bool all_words_to_f32(ir::Graph& graph) {
-  return each_node(graph, [&](ir::NodeId id) { return words_to_f32(graph, id); });
+bool int16_convs_to_f32(ir::Graph& graph) {
+  return each_node(graph, [&](ir::NodeId id) { return int16_conv_to_f32(graph, id); });
 }
 
-bool has_words(const ir::Graph& graph) {
+bool has_int16_convs(const ir::Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(),
                      [](const ir::Node& node) { return node.alive && node.op == "tenon:Int16Conv"; });
 }

@@ -211,7 +211,7 @@ DType beside(DType byte) { return is_wide(byte) ? DType::u8 : byte; }
 
 /// Of an input of 16 bits what it is made of, where sums of its products stay within 32 bits, as numbers: kernels
 /// quantise them while they read them. Others as they are.
-std::optional<Bytes> before_words(const ir::Graph& graph, const Bytes& x, const Tensor& weights) {
+std::optional<Bytes> before_int16(const ir::Graph& graph, const Bytes& x, const Tensor& weights) {
   const DType type = graph.value(x.value).dtype;
   if (!is_wide(type)) return x;
   const ir::Node* node = made_by(graph, x.value, "QuantizeLinear");
@@ -259,7 +259,7 @@ bool lower_conv(ir::Graph& graph, ir::NodeId id, DType byte) {
   if (image && !words && graph.only_user(node.inputs[0]) == id)
     if (const ir::ValueId real = before_quantiser(graph, *x); real != ir::no_value) x->value = real;
   if (graph.constant(w->value)->dims().rank() != 4) return false;
-  x = before_words(graph, *x, *graph.constant(w->value));
+  x = before_int16(graph, *x, *graph.constant(w->value));
   if (!x) return false;
   std::vector<ir::ValueId> inputs{x->value, w->value, ir::no_value, ir::no_value, x->scale, x->zero, w->scales};
   if (node.inputs.size() > 2) inputs[2] = node.inputs[2];
@@ -317,7 +317,7 @@ bool lower_product(ir::Graph& graph, ir::NodeId id, DType byte) {
   const bool adds_behind = node.has("residual") && !residual;
   if (adds_behind && node.has("activation") && node.text("residual", "") == "before") return false;
   const Tensor rows = transposed ? given.reshaped({n, k, 1, 1}) : by_rows(given);
-  x = before_words(graph, *x, rows);
+  x = before_int16(graph, *x, rows);
   if (!x) return false;
   std::vector<int64_t> back;  // with the one size that is not known as what is left
   for (const ir::Dim& dim : *to) back.push_back(dim.is_constant() ? dim.value() : -1);

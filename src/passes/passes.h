@@ -118,11 +118,11 @@ bool fuse_box_head(ir::Graph& graph);
 /// none.
 bool int8_to_f32(ir::Graph& graph, ir::NodeId id);
 /// The same of an Int16Conv alone.
-bool words_to_f32(ir::Graph& graph, ir::NodeId id);
+bool int16_conv_to_f32(ir::Graph& graph, ir::NodeId id);
 /// All of them, as only CPUs have kernels for them.
-bool all_words_to_f32(ir::Graph& graph);
+bool int16_convs_to_f32(ir::Graph& graph);
 /// Whether there is one.
-bool has_words(const ir::Graph& graph);
+bool has_int16_convs(const ir::Graph& graph);
 /// Those whose weights are no bytes, as GPUs multiply bytes alone.
 bool int16_to_f32(ir::Graph& graph);
 /// Gives weights of products and tables of Gather whose numbers a type of 16 bits has that type; kernels of the host

@@ -191,7 +191,7 @@ namespace {
 const std::vector<Pass>& for_transfer() {
   static const std::vector<Pass> list = {
       {"split_attention", "splits attention into matrix multiplications and a softmax", split_attention},
-      {"all_words_to_f32", "computes products by what is quantised to 16 bits on floats", all_words_to_f32},
+      {"int16_convs_to_f32", "computes products by what is quantised to 16 bits on floats", int16_convs_to_f32},
       {"weights_to_f32", "gives weights of 16 bits the type of what they multiply", weights_to_f32},
       {"weight_only_to_f32", "multiplies by weights in f32 where only these are integers", weight_only_to_f32},
   };
@@ -324,7 +324,7 @@ std::vector<PassRecord> leave_host(ir::Graph& graph, WeightOnly weight_only, con
   const auto run_one = [&](const char* name) {
     if (std::find(skip.begin(), skip.end(), name) == skip.end()) records.push_back(run_pass(graph, *find(name)));
   };
-  run_one("all_words_to_f32");
+  run_one("int16_convs_to_f32");
   run_one("weights_to_f32");
   run_one(weight_only == WeightOnly::kept ? "lower_weight_only" : "weight_only_to_f32");
   return records;

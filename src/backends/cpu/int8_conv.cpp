@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels/int8/conv_int8.h"
 #include "backends/cpu/kernels/f32/loops.h"
 #include "base/pages.h"
+#include "ops/fused_operands.h"
 
 namespace tenon::cpu::int8_conv {
 namespace {
@@ -33,8 +34,6 @@ int32_t zero_at(const Problem& problem, size_t at) {
   if (zero.dtype() == DType::i16) return *zero.data<int16_t>();
   return zero.dtype() == DType::u16 ? *zero.data<uint16_t>() + INT16_MIN : int32_t{*zero.data<uint8_t>()};
 }
-/// Whether the input is quantised to 16 bits.
-bool is_wide(const Problem& problem) { return problem.node->op == "tenon:Int16Conv"; }
 
 /// An image of numbers, or of planes, that has to become bytes with channels last before the kernels can read it.
 struct Image {
@@ -51,7 +50,7 @@ Image image_of(const Problem& problem, const ConvNode& node) {
   Image p{};
   p.planes = node.in_nchw;
   p.numbers = x.dtype == DType::f32;
-  p.needed = (p.planes || p.numbers) && !is_wide(problem);
+  p.needed = (p.planes || p.numbers) && !ops::reads_int16(*problem.node);
   const size_t h = p.planes ? 2 : 1, c = p.planes ? 1 : 3;
   p.batch = x.dims[0], p.height = x.dims[h], p.width = x.dims[h + 1], p.channels = x.dims[c];
   p.image = x.strides[0], p.row = x.strides[h], p.pixel = x.strides[h + 1], p.channel = x.strides[c];
@@ -115,7 +114,7 @@ Reason conv_of(const Problem& problem, Int8Conv& conv, Lists& lists) {
   conv.multiplier = lists.multiplier.data();
   conv.bias = has(problem, 2) ? problem.inputs[2].constant.data<float>() : nullptr;
   conv.in_zero = zero_at(problem, x_zero);
-  if (is_wide(problem))
+  if (ops::reads_int16(*problem.node))
     conv.in_scale = scale_at(problem, x_scale), conv.in_low = INT16_MIN - conv.in_zero,
     conv.in_high = INT16_MAX - conv.in_zero;
   conv.residual_scale = has(problem, r_scale) ? lists.residual_scale.data() : nullptr;
@@ -230,13 +229,14 @@ class Int8ConvStep : public backends::Step {
 };
 
 // Where int8_tactics() lists the kernels that need more than a set of vectors, or to be told of dynamic zero points.
-constexpr size_t pairs_at = 0, dot_at = 2, tiles_at = 5, columns_at = 6, quads_at = 7, words_at = 8, word_dot_at = 9;
+constexpr size_t pairs_at = 0, dot_at = 2, tiles_at = 5, columns_at = 6, quads_at = 7, of_floats_at = 8,
+                 of_floats_dot_at = 9;
 
 template <size_t index>
 Reason refuses(const Problem& problem) {
   if ((index == dot_at || index == columns_at || index == quads_at) && !has_int8_dot(active_isa()))
     return {Reason::instruction, "products of four bytes"};
-  if (index == word_dot_at && !has_int8_dot(active_isa())) return {Reason::instruction, "sums of two products"};
+  if (index == of_floats_dot_at && !has_int8_dot(active_isa())) return {Reason::instruction, "sums of two products"};
   if (index == tiles_at && active_isa() != Isa::amx) return {Reason::instruction, "tiles"};
   Int8Conv conv{};
   Lists lists;
@@ -274,9 +274,10 @@ const backends::KernelRegistrar columns({"tenon:Int8Conv", "int8_columns", 6, re
 const backends::KernelRegistrar quads({"tenon:Int8Conv", "int8_quads", 6, refuses<quads_at>, make<quads_at>,
                                        "int8_quads"});
 
-const backends::KernelRegistrar wide({"tenon:Int16Conv", "int16", 1, refuses<words_at>, make<words_at>, "int8_direct"});
-const backends::KernelRegistrar wide_dot({"tenon:Int16Conv", "int16_dot", 2, refuses<word_dot_at>, make<word_dot_at>,
-                                          "int8_direct"});
+const backends::KernelRegistrar wide({"tenon:Int16Conv", "int16", 1, refuses<of_floats_at>, make<of_floats_at>,
+                                      "int8_direct"});
+const backends::KernelRegistrar wide_dot({"tenon:Int16Conv", "int16_dot", 2, refuses<of_floats_dot_at>,
+                                          make<of_floats_dot_at>, "int8_direct"});
 
 }  // namespace
 }  // namespace tenon::cpu::int8_conv

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Depthwise convolution with a large window, behind depthwise.cuh: a block brings the pixels of TH rows and STRIPS x TW
 // columns of GROUP channels and the weights to shared memory at once, then a thread makes TW neighbouring pixels of two
-// channels, by KC columns of the window at a time. Compute capability 8.0 and later. Macros: ELEMENT, TY types, TW, STRIPS, TH, GROUP, KH, KW, SH, SW (kernel,
-// strides), ACT, RESIDUAL.
+// channels, by KC columns of the window at a time. Compute capability 8.0 and later. Macros: ELEMENT, TY types, TW,
+// STRIPS, TH, GROUP, KH, KW, SH, SW (kernel, strides), ACT, RESIDUAL.
 constexpr int CHUNK = 16 / sizeof(ELEMENT), CHUNKS = GROUP / CHUNK, PAIRS = GROUP / 2, TC = TW * STRIPS;
 constexpr int THREADS = PAIRS * TH * STRIPS, CHUNKS_OF_KW = (KW + 30) / 31, KC = (KW + CHUNKS_OF_KW - 1) / CHUNKS_OF_KW;
 constexpr int IN = (TW - 1) * SW + KC;

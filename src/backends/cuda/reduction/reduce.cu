@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reduction of a tensor seen as outer x length x inner, along length; dense, but that rows may lie along four axes
 // where inner is 1. TX, TY: types; OP 0 sum, 1 mean, 2 max, 3 min, 4 root of the sum of squares, 5 that sum, 6 sum of
-// magnitudes. INNER 1: a block ROWS rows, one for each LANES lanes of a warp or one for all; else LANES * VEC neighbours
-// of inner a block or, together, the blocks of a cluster of CLUSTER (compute capability 9.0 and later); their other threads are
-// along length.
+// magnitudes. INNER 1: a block ROWS rows, one for each LANES lanes of a warp or one for all; else LANES * VEC
+// neighbours of inner a block or, together, the blocks of a cluster of CLUSTER (compute capability 9.0 and later);
+// their other threads are along length.
 #include "reduce_params.h"
 typedef tenon::cuda::ReduceParams Params;
 struct __align__(VEC * sizeof(TX)) Vec {

@@ -323,7 +323,7 @@ Reason refuses_int8x2(const Int8Conv& conv) {
 }
 
 // Sums within 32 bits, whatever the inputs are.
-Reason refuses_words(const Int8Conv& conv) {
+Reason refuses_of_floats(const Int8Conv& conv) {
   if (const Reason reason = refuses_direct(conv)) return reason;
   const int64_t k = group_in(conv.shape) * conv.shape.kernel_h * conv.shape.kernel_w;
   for (int64_t o = 0; o < conv.shape.out_c; ++o)
@@ -357,11 +357,16 @@ const Int8Ops& int8_ops(Isa isa) {
 
 std::span<const Int8Tactic> int8_tactics() {
   static constexpr Int8Tactic tactics[] = {
-      {"int8x2", refuses_int8x2, make<Int8Form::int8x2>},   {"int8_int16", refuses_direct, make<Int8Form::int16>},
-      {"int8_dot", refuses_dot, make<Int8Form::dot>},       {"int8_depthwise", refuses_depthwise, make_depthwise},
-      {"int8_winograd", refuses_winograd8, make_winograd8}, {"int8_tiles", refuses_tiles, make_tiles},
-      {"int8_columns", refuses_columns, make_columns},      {"int8_quads", refuses_quads, make_quads},
-      {"int16", refuses_words, make<Int8Form::words>},      {"int16_dot", refuses_words, make<Int8Form::word_dot>},
+      {"int8x2", refuses_int8x2, make<Int8Form::int8x2>},
+      {"int8_int16", refuses_direct, make<Int8Form::int16>},
+      {"int8_dot", refuses_dot, make<Int8Form::dot>},
+      {"int8_depthwise", refuses_depthwise, make_depthwise},
+      {"int8_winograd", refuses_winograd8, make_winograd8},
+      {"int8_tiles", refuses_tiles, make_tiles},
+      {"int8_columns", refuses_columns, make_columns},
+      {"int8_quads", refuses_quads, make_quads},
+      {"int16", refuses_of_floats, make<Int8Form::of_floats>},
+      {"int16_dot", refuses_of_floats, make<Int8Form::of_floats_dot>},
   };
   return tactics;
 }

@@ -38,14 +38,14 @@ struct Int8Output {
 
 // How the inputs and weights that fill 32 bits are multiplied.
 enum class Int8Form : uint8_t {
-  int16,    // two of 16 bits, by vpmaddwd: any weights
-  int8x2,   // four of 8, by vpmaddubsw: where no two neighbouring weights can leave 16 bits
-  dot,      // four of 8, by vpdpbusd: any weights
-  words,    // two of 16, by vpmaddwd: inputs that are floats, of which words are made
-  word_dot  // the same by vpdpwssd
+  int16,         // two of 16 bits, by vpmaddwd: any weights
+  int8x2,        // four of 8, by vpmaddubsw: where no two neighbouring weights can leave 16 bits
+  dot,           // four of 8, by vpdpbusd: any weights
+  of_floats,     // two of 16 that are made of floats, by vpmaddwd
+  of_floats_dot  // the same by vpdpwssd
 };
 
-constexpr bool takes_floats(Int8Form form) { return form == Int8Form::words || form == Int8Form::word_dot; }
+constexpr bool takes_floats(Int8Form form) { return form == Int8Form::of_floats || form == Int8Form::of_floats_dot; }
 
 // Tiles whose sums are finished together, as what finishes them is faster the longer it goes on.
 constexpr int kTilesTogether = 4;

@@ -14,7 +14,7 @@ namespace {
 
 // Rows of a tile: of one vector of channels twice as many sums wait for each other where vectors have eight lanes.
 template <Int8Form kForm, int kVectors>
-constexpr int kTileRows = kLanes == 8 && kVectors == 1 && (kForm == Int8Form::dot || kForm == Int8Form::word_dot)
+constexpr int kTileRows = kLanes == 8 && kVectors == 1 && (kForm == Int8Form::dot || kForm == Int8Form::of_floats_dot)
                               ? 10
                               : kTilePixels;
 
@@ -232,18 +232,19 @@ void run(const Int8Plan& plan, const uint8_t* in, const uint8_t* residual, void*
 }
 
 #ifdef __AVX2__
-constexpr Int8Form kDot = Int8Form::dot, kWordDot = Int8Form::word_dot;
+constexpr Int8Form kDot = Int8Form::dot, kDotOfFloats = Int8Form::of_floats_dot;
 #else
-constexpr Int8Form kDot = Int8Form::int8x2, kWordDot = Int8Form::words;  // never chosen
+constexpr Int8Form kDot = Int8Form::int8x2, kDotOfFloats = Int8Form::of_floats;  // never chosen
 #endif
 
 }  // namespace
 
 extern const Int8Ops int8_ops;
-const Int8Ops int8_ops = {kBlock,
-                          kTilePixels,
-                          {run<Int8Form::int16>, run<Int8Form::int8x2>, run<kDot>, run<Int8Form::words>, run<kWordDot>},
-                          run_winograd8,
-                          run_depthwise8};
+const Int8Ops int8_ops = {
+    kBlock,
+    kTilePixels,
+    {run<Int8Form::int16>, run<Int8Form::int8x2>, run<kDot>, run<Int8Form::of_floats>, run<kDotOfFloats>},
+    run_winograd8,
+    run_depthwise8};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE
