@@ -43,5 +43,26 @@ TEST(DeviceCopies, SmallOnesTogetherGiveWhatTheyGiveOnTheCpu) {
   }
 }
 
+/// A level that is expanded to a map beside an image's shuffled pixels.
+TEST(DeviceCopies, OneNumberIsReadForAllItsNeighbours) {
+  if (!cuda::driver().why.empty()) GTEST_SKIP() << cuda::driver().why;
+  if (!cuda::compiler().why.empty()) GTEST_SKIP() << cuda::compiler().why;
+  const Folder folder;
+  const std::string net =
+      model(input("x", {1, 1, 16, 16}) + input("level", {1, 1, 1, 1}) + numbers("map", {1, 1, 8, 8}) +
+                numbers("blocks", {1, 1, 8, 2, 8, 2}) + numbers("planes", {1, 4, 8, 8}) +
+                node("split", "Reshape", {"x", "blocks"}, {"b"}) +
+                node("turn", "Transpose", {"b"}, {"t"}, integers("perm", {0, 1, 3, 5, 2, 4})) +
+                node("joined", "Reshape", {"t", "planes"}, {"p"}) + node("levels", "Expand", {"level", "map"}, {"m"}) +
+                node("all", "Concat", {"p", "m"}, {"y"}, integer("axis", 1)) + output("y"),
+            "", 18);
+  const std::map<std::string, Tensor> given{{"x", random_tensor({1, 1, 16, 16}, 7)},
+                                            {"level", random_tensor({1, 1, 1, 1}, 8)}};
+  const auto expected = build_net(folder, net).session().run(given);
+  BuildOptions options = quick_build();
+  options.device = "cuda";
+  expect_near(build_net(folder, net, options).session().run(given), expected, 0);
+}
+
 }  // namespace
 }  // namespace tenon

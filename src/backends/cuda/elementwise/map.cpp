@@ -172,6 +172,8 @@ namespace {
 /// Without sizes and addresses.
 std::optional<CopyPart> copy_of(const Map& map) {
   if (map.strides.size() != 2 || (!map.body.empty() && !map.converts)) return std::nullopt;
+  // One number for several neighbours is no vector that could be read.
+  if (map.vector > 1 && map.strides[0].back() != 1) return std::nullopt;
   static const std::vector<std::string> floats{"float", "half", "bf16"};
   const auto code = [](const std::string& type) {
     return static_cast<int>(std::find(floats.begin(), floats.end(), type) - floats.begin());

@@ -180,8 +180,13 @@ class CopyStep : public Step {
     return std::any_of(launches_.begin(), launches_.end(), [&](const auto& one) { return one.first.input == input; });
   }
   bool copies(const Launch& at, std::vector<CopyPart>& parts) const override {
-    each(at, [&](const MapLaunch& launch, Address from, Address to) { parts.push_back(*launch.copy(from, to)); });
-    return true;
+    bool all = true;
+    each(at, [&](const MapLaunch& launch, Address from, Address to) {
+      const std::optional<CopyPart> part = launch.copy(from, to);
+      if (part) parts.push_back(*part);
+      all &= part.has_value();
+    });
+    return all;
   }
   void enqueue(const Launch& at) const override {
     each(at, [&](const MapLaunch& launch, Address from, Address to) { launch.enqueue(device_, at, {from, to}); });
