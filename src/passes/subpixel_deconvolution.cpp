@@ -34,11 +34,13 @@ bool set_window(Axis& axis) {
   return axis.first <= 0 && axis.window >= 1 && axis.pad_end() >= 0;
 }
 
-/// Weights and bias of the convolution whose channels are all phases of all results.
+/// Weights and bias of the convolution whose channels are all phases of all results or, where it is `depthwise`, of
+/// each channel all phases.
 struct Taps {
   Tensor weights, bias;
 };
-Taps taps_of(const Tensor& weights, const Tensor* given_bias, const Axis& rows, const Axis& columns) {
+Taps taps_of(const Tensor& given, const Tensor* given_bias, const Axis& rows, const Axis& columns, bool depthwise) {
+  const Tensor weights = depthwise ? given.reshaped({1, given.dims()[0], given.dims()[2], given.dims()[3]}) : given;
   const int64_t channels = weights.dims()[0], results = weights.dims()[1], phases = rows.stride * columns.stride;
   Tensor taps(DType::f32, {phases * results, channels, rows.window, columns.window}),
       bias(DType::f32, {phases * results});
@@ -47,7 +49,7 @@ Taps taps_of(const Tensor& weights, const Tensor* given_bias, const Axis& rows, 
   for (int64_t r = 0; r < rows.stride; ++r)
     for (int64_t s = 0; s < columns.stride; ++s)
       for (int64_t m = 0; m < results; ++m) {
-        const int64_t row = (r * columns.stride + s) * results + m;
+        const int64_t phase = r * columns.stride + s, row = depthwise ? m * phases + phase : phase * results + m;
         if (given_bias) bias.data<float>()[row] = given_bias->data<float>()[m];
         for (int64_t c = 0; c < channels; ++c)
           for (int64_t h = 0; h < rows.window; ++h)
@@ -64,11 +66,15 @@ Taps taps_of(const Tensor& weights, const Tensor* given_bias, const Axis& rows, 
 /// Whether the rows and columns of NHWC are known.
 bool has_sizes(const ir::Shape& shape) { return shape[1].is_constant() && shape[2].is_constant(); }
 
-/// The rows and columns of a transposed convolution in NHWC with weights in f32 that is neither grouped nor dilated;
-/// nullopt for others.
+/// Whether each channel is a group of its own, with one result.
+bool is_depthwise(const ir::Node& node, const Tensor& weights) {
+  return weights.dims()[0] > 1 && node.integer("group", 1) == weights.dims()[0] && weights.dims()[1] == 1;
+}
+
+/// The rows and columns of a transposed convolution in NHWC with weights in f32 that is not dilated and has one group
+/// or, of known sizes, one for each channel; nullopt for others.
 std::optional<std::array<Axis, 2>> axes_of(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op != "ConvTranspose" || node.text("layout", "") != "NHWC" || node.integer("group", 1) != 1)
-    return std::nullopt;
+  if (node.op != "ConvTranspose" || node.text("layout", "") != "NHWC") return std::nullopt;
   const Tensor *weights = graph.constant(node.inputs[1]), *bias = nullptr;
   const bool biased = node.inputs.size() > 2 && node.inputs[2] != ir::no_value;
   if (biased) bias = graph.constant(node.inputs[2]);
@@ -86,6 +92,7 @@ std::optional<std::array<Axis, 2>> axes_of(const ir::Graph& graph, const ir::Nod
     return std::nullopt;
   std::array<Axis, 2> axes;
   const bool known = has_sizes(*from) && has_sizes(*to);
+  if (node.integer("group", 1) != 1 && (!is_depthwise(node, *weights) || !known)) return std::nullopt;
   for (size_t at = 0; at < 2; ++at) {
     const ir::Dim &in = (*from)[at + 1], &out = (*to)[at + 1];
     // Of sizes that are not known: one for all, where results are as many times as large as the stride.
@@ -127,10 +134,11 @@ bool gather(ir::Graph& graph, ir::NodeId id) {
   // Copies: values move when others are added.
   const Tensor weights = *graph.constant(node.inputs[1]);
   const ir::Shape to = *shape_of(graph, node.outputs[0]);
-  const int64_t results = weights.dims()[1];
+  const bool depthwise = is_depthwise(node, weights);
+  const int64_t results = weights.dims()[depthwise ? 0 : 1];
   const auto& [rows, columns] = *axes;
   const int64_t phases = rows.stride * columns.stride;
-  const Taps made = taps_of(weights, biased ? graph.constant(node.inputs[2]) : nullptr, rows, columns);
+  const Taps made = taps_of(weights, biased ? graph.constant(node.inputs[2]) : nullptr, rows, columns, depthwise);
   const std::string name = graph.value(node.outputs[0]).name;
   const DType type = graph.value(node.outputs[0]).dtype;
   const ir::Dim batch = to[0];
@@ -141,6 +149,7 @@ bool gather(ir::Graph& graph, ir::NodeId id) {
   ir::Attributes attributes{
       {"layout", std::string("NHWC")},
       {"pads", std::vector<int64_t>{-rows.first, -columns.first, rows.pad_end(), columns.pad_end()}}};
+  if (depthwise) attributes["group"] = results;
   for (const char* word : {"activation", "alpha", "beta", "residual"})
     if (const auto found = node.attributes.find(word); found != node.attributes.end()) attributes.insert(*found);
   const auto reshaped = [&](ir::ValueId value, const std::vector<int64_t>& sizes, const char* suffix) {
@@ -163,17 +172,20 @@ bool gather(ir::Graph& graph, ir::NodeId id) {
   if (is_added) {  // what is added, in the order of the phases
     const ir::ValueId blocks = reshaped(
         node.inputs[3], {rows.steps(), rows.stride, columns.steps(), columns.stride, results}, ".residual.split");
-    const ir::ValueId turned = known(graph.apply("Transpose", {blocks}, {{"perm", perm}}, {}, name + ".residual"),
-                                     permuted(*shape_of(graph, blocks), perm));
+    const Perm apart = depthwise ? Perm{0, 1, 3, 5, 2, 4} : perm;
+    const ir::ValueId turned = known(graph.apply("Transpose", {blocks}, {{"perm", apart}}, {}, name + ".residual"),
+                                     permuted(*shape_of(graph, blocks), apart));
     inputs.push_back(reshaped(turned, {rows.steps(), columns.steps(), phases * results}, ".residual.phases"));
   }
   const ir::ValueId product =
       known(graph.apply("Conv", inputs, attributes, node.origins, name + ".phases"),
             {batch, ir::Dim(rows.steps()), ir::Dim(columns.steps()), ir::Dim(phases * results)});
   const ir::ValueId split =
-      reshaped(product, {rows.steps(), columns.steps(), rows.stride, columns.stride, results}, ".split");
-  const ir::ValueId woven = known(graph.apply("Transpose", {split}, {{"perm", perm}}, node.origins, name + ".woven"),
-                                  permuted(*shape_of(graph, split), perm));
+      depthwise ? reshaped(product, {rows.steps(), columns.steps(), results, rows.stride, columns.stride}, ".split")
+                : reshaped(product, {rows.steps(), columns.steps(), rows.stride, columns.stride, results}, ".split");
+  const Perm weave = depthwise ? Perm{0, 1, 4, 2, 5, 3} : perm;
+  const ir::ValueId woven = known(graph.apply("Transpose", {split}, {{"perm", weave}}, node.origins, name + ".woven"),
+                                  permuted(*shape_of(graph, split), weave));
   ir::ValueId result =
       reshaped(woven, {rows.steps() * rows.stride, columns.steps() * columns.stride, results}, ".whole");
   if (rows.steps() * rows.stride != rows.out || columns.steps() * columns.stride != columns.out)

@@ -9,7 +9,7 @@ namespace tenon::cuda::depthwise_repeated {
 namespace {
 
 const std::string prefix = "repeated ";
-constexpr int64_t most_repeats = 8;
+constexpr int64_t most_repeats = 64;
 constexpr size_t most_operands = 4;
 
 int64_t repeats_of(const Problem& problem) { return problem.inputs[1].dims[0] / problem.inputs[0].dims.back(); }
@@ -50,7 +50,7 @@ Reason refuses(const Problem& problem, const Properties&) {
   if (group < 2 || x.dims[3] != group || weights.dims[1] != 1) return Reason::not_depthwise;
   if (!is_real(x.dtype)) return {Reason::element_type, "elements", "f32, f16 or bf16"};
   const int64_t repeats = weights.dims[0] / group;
-  if (repeats < 2 || repeats > most_repeats) return {Reason::group, "2 to 8 outputs"};
+  if (repeats < 2 || repeats > most_repeats) return {Reason::group, "2 to 64 outputs"};
   if (problem.inputs.size() > most_operands) return {Reason::too_many, most_operands, "operands"};
   return x.dims.elements() == 0 ? Reason(Reason::empty) : Reason();
 }
