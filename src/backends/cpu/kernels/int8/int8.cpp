@@ -324,6 +324,7 @@ Reason refuses_int8x2(const Int8Conv& conv) {
 
 // Sums within 32 bits, whatever the inputs are.
 Reason refuses_of_floats(const Int8Conv& conv) {
+  if (conv.in_high - conv.in_low < UINT16_MAX) return {Reason::element_type, "the input", "of 16 bits"};
   if (const Reason reason = refuses_direct(conv)) return reason;
   const int64_t k = group_in(conv.shape) * conv.shape.kernel_h * conv.shape.kernel_w;
   for (int64_t o = 0; o < conv.shape.out_c; ++o)
