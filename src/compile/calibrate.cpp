@@ -57,13 +57,16 @@ quant::Reasons kept_nodes(const ir::Graph& graph, const CalibrationOptions& opti
   return keep;
 }
 
-/// What stays in floating point, or does not: what the user asks for, and outputs where they may be in INT8.
+/// What stays in floating point, or does not: what the user asks for, and the convolution that makes the result where
+/// that may be in INT8 and there is one. Several are the heads of a detector, whose boxes need more than bytes.
 quant::Reasons reasons_of(const ir::Graph& graph, const Setting& setting) {
   quant::Reasons keep = kept_nodes(graph, setting.options);
   if (!setting.takes_outputs) return keep;
   const quant::Structure structure = quant::structure_of(graph, keep);
-  for (size_t at = 0; at < keep.size(); ++at)
-    if (structure.reasons[at] == quant::bare_output) keep[at] = quant::while_it_holds;
+  const auto is_bare = [](const std::string& reason) { return reason == quant::bare_output; };
+  const auto first = std::find_if(structure.reasons.begin(), structure.reasons.end(), is_bare);
+  if (std::count_if(structure.reasons.begin(), structure.reasons.end(), is_bare) == 1)
+    keep[static_cast<size_t>(first - structure.reasons.begin())] = quant::while_it_holds;
   return keep;
 }
 

@@ -35,7 +35,7 @@ struct Setting {
   /// Gets one of those that `prefer` is likely to get, as soon as it is known: what all in INT8 loses by it says early
   /// how long the build will take.
   std::function<void(const Scaling&)> foresee = {};
-  bool takes_outputs = false;  ///< bare output convolutions may be in INT8, as a limit says what they may lose
+  bool takes_outputs = false;  ///< the only bare output convolution may be in INT8, as a limit says what it may lose
 };
 
 /// Runs the optimised floating point graph over the data and chooses a quantiser for each value and weight that the
