@@ -239,6 +239,24 @@ __device__ __forceinline__ void total_of_block(float (&v)[SUMS], float (&parts)[
     for (int w = 0; w < WARPS; ++w) v[k] += parts[w][k];
   }
 }
+// What every `step`-th part from `first` on adds to the means of a line, and to the squares around them.
+__device__ __forceinline__ void add_means(const Params& p, const Block& block, int first, int step, int count,
+                                          float (&mean)[SUMS]) {
+  const float all = (float)p.units * PER_UNIT;
+  for (int part = first; part < count; part += step)
+#pragma unroll
+    for (int k = 0; k < SUMS; ++k) mean[k] = fmaf(part_of(p, block, part, k).x, size_of(p, part) / all, mean[k]);
+}
+__device__ __forceinline__ void add_squares(const Params& p, const Block& block, int first, int step, int count,
+                                            const float (&mean)[SUMS], float (&squares)[SUMS]) {
+  for (int part = first; part < count; part += step)
+#pragma unroll
+    for (int k = 0; k < SUMS; ++k) {
+      const float2 one = part_of(p, block, part, k);
+      const float away = one.x - mean[k];
+      squares[k] += fmaf(away * away, size_of(p, part), one.y);
+    }
+}
 // A block for VEC channels, or for a group.
 extern "C" __global__ void __launch_bounds__(THREADS)
     join_parts(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
@@ -248,18 +266,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   block.column = ((int)(blockIdx.y % p.lines) * LX + (int)blockIdx.x) * VEC;
   if (COLUMNS && block.column >= p.channels) return;
   float mean[SUMS] = {}, squares[SUMS] = {};
-  const float all = (float)p.units * PER_UNIT;
-  for (int part = threadIdx.x; part < p.most; part += THREADS)
-#pragma unroll
-    for (int k = 0; k < SUMS; ++k) mean[k] = fmaf(part_of(p, block, part, k).x, size_of(p, part) / all, mean[k]);
+  add_means(p, block, threadIdx.x, THREADS, p.most, mean);
   total_of_block(mean, parts[0]);
-  for (int part = threadIdx.x; part < p.most; part += THREADS)
-#pragma unroll
-    for (int k = 0; k < SUMS; ++k) {
-      const float2 one = part_of(p, block, part, k);
-      const float away = one.x - mean[k];
-      squares[k] += fmaf(away * away, size_of(p, part), one.y);
-    }
+  add_squares(p, block, threadIdx.x, THREADS, p.most, mean, squares);
   total_of_block(squares, parts[1]);
   if (threadIdx.x > 0) return;
 #pragma unroll
@@ -287,17 +296,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   }
 #else
   const int first = threadIdx.x / LX, count = block.alive ? p.most : 0;
-  for (int part = first; part < count; part += ROWS)
-#pragma unroll
-    for (int k = 0; k < SUMS; ++k) mean[k] = fmaf(part_of(p, block, part, k).x, size_of(p, part) / all, mean[k]);
+  add_means(p, block, first, ROWS, count, mean);
   total(mean, parts[0]);
-  for (int part = first; part < count; part += ROWS)
-#pragma unroll
-    for (int k = 0; k < SUMS; ++k) {
-      const float2 one = part_of(p, block, part, k);
-      const float away = one.x - mean[k];
-      factor[k] += fmaf(away * away, size_of(p, part), one.y);
-    }
+  add_squares(p, block, first, ROWS, count, mean, factor);
   total(factor, parts[1]);
 #endif
   join_channels(mean, factor, all);

@@ -17,51 +17,60 @@ __device__ __forceinline__ float factor_of(float sum, float epsilon) {
 #if SPLIT
 constexpr int ALONG = 256 / ROWS;
 
+// What a thread works on: some of a block's part of a row.
+struct Part {
+  int along;  // which of the threads of the row
+  i64 row, begin, end;
+  bool alive;
+  const T* x;
+  T* y;
+  __device__ __forceinline__ Part(const Params& p)
+      : along(threadIdx.x / ROWS),
+        row((i64)blockIdx.y * ROWS + threadIdx.x % ROWS),
+        begin(blockIdx.x * p.chunk),
+        end(min(begin + p.chunk, p.length)),
+        alive(row < p.rows) {
+    row_of(p, alive ? row : 0, x, y);
+  }
+};
+
 // The sum over the threads of the same row, for each of them.
-__device__ __forceinline__ float total(float sum, int own, int along) {
+__device__ __forceinline__ float total(float sum, int along) {
   __shared__ float sums[ROWS][ALONG];
-  sums[own][along] = sum;
+  float(&own)[ALONG] = sums[threadIdx.x % ROWS];
+  own[along] = sum;
 #pragma unroll
   for (int step = ALONG / 2; step; step /= 2) {
     __syncthreads();
-    if (along < step) sums[own][along] += sums[own][along + step];
+    if (along < step) own[along] += own[along + step];
   }
   __syncthreads();
-  return sums[own][0];
+  return own[0];
 }
 
 extern "C" __global__ void __launch_bounds__(256)
     part_sums(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
-  const int own = threadIdx.x % ROWS, along = threadIdx.x / ROWS;
-  const i64 row = (i64)blockIdx.y * ROWS + own, begin = blockIdx.x * p.chunk, end = min(begin + p.chunk, p.length);
-  const bool alive = row < p.rows;
-  const T* x;
-  T* y;
-  row_of(p, alive ? row : 0, x, y);
+  const Part own(p);
   wait_for_previous(breadcrumb);
   float sum = 0.f;
 #pragma unroll 4
-  for (i64 k = begin + along; k < end; k += ALONG) sum += taken(f32_of(x[k * p.x_step]));
-  sum = total(sum, own, along);
-  if (alive && along == 0) p.sums[blockIdx.x * p.rows + row] = sum;
+  for (i64 k = own.begin + own.along; k < own.end; k += ALONG) sum += taken(f32_of(own.x[k * p.x_step]));
+  sum = total(sum, own.along);
+  if (own.alive && own.along == 0) p.sums[blockIdx.x * p.rows + own.row] = sum;
 }
 
 extern "C" __global__ void __launch_bounds__(256)
     lp_norm(const Breadcrumb breadcrumb, const __grid_constant__ Params p) {
-  const int own = threadIdx.x % ROWS, along = threadIdx.x / ROWS;
-  const i64 row = (i64)blockIdx.y * ROWS + own, begin = blockIdx.x * p.chunk, end = min(begin + p.chunk, p.length);
-  const bool alive = row < p.rows;
-  const T* x;
-  T* y;
-  row_of(p, alive ? row : 0, x, y);
+  const Part own(p);
   wait_for_previous(breadcrumb);
   float sum = 0.f;
 #pragma unroll 4
-  for (int part = along; part < p.parts; part += ALONG) sum += p.sums[part * p.rows + (alive ? row : 0)];
-  const float factor = factor_of(total(sum, own, along), p.epsilon);
-  if (!alive) return;
+  for (int part = own.along; part < p.parts; part += ALONG) sum += p.sums[part * p.rows + (own.alive ? own.row : 0)];
+  const float factor = factor_of(total(sum, own.along), p.epsilon);
+  if (!own.alive) return;
 #pragma unroll 4
-  for (i64 k = begin + along; k < end; k += ALONG) y[k * p.y_step] = of_f32<T>(f32_of(x[k * p.x_step]) * factor);
+  for (i64 k = own.begin + own.along; k < own.end; k += ALONG)
+    own.y[k * p.y_step] = of_f32<T>(f32_of(own.x[k * p.x_step]) * factor);
 }
 #elif PIECES
 struct __align__(VEC * sizeof(T)) Vec {
