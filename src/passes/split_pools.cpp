@@ -40,11 +40,11 @@ bool to_global_pool(ir::Graph& graph, ir::NodeId id) {
 
 /// Whether max pools of several windows meet, which have a kernel together.
 bool is_of_several(const ir::Graph& graph, const ir::Node& node) {
-  const ir::NodeId maker = graph.value(node.inputs[0]).producer;
-  if (maker != ir::no_node && is_pool(graph.node(maker))) return true;
+  if (node.op != "MaxPool") return false;
+  if (made_by(graph, node.inputs[0], "MaxPool")) return true;
   size_t pools = 0;
-  for (const ir::NodeId user : graph.value(node.inputs[0]).users) pools += is_pool(graph.node(user));
-  for (const ir::NodeId user : graph.value(node.outputs[0]).users) pools += is_pool(graph.node(user));
+  for (const ir::ValueId value : {node.inputs[0], node.outputs[0]})
+    for (const ir::NodeId user : graph.value(value).users) pools += graph.node(user).op == "MaxPool";
   return pools > 1;
 }
 

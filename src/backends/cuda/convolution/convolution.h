@@ -24,7 +24,17 @@ struct ConvShape {
     return kernel_h * kernel_w == 1 && pad_top == 0 && pad_left == 0 && (out_h - 1) * stride_h < in_h &&
            (out_w - 1) * stride_w < in_w;
   }
+  /// Whether pixels of all images of so many rows and columns follow each other at one pitch.
+  bool is_pitched(const int64_t (&strides)[4], int64_t height, int64_t width) const {
+    return (height == 1 || strides[1] == width * strides[2]) &&
+           (batch == 1 || strides[0] == height * width * strides[2]);
+  }
 };
+
+/// The same of the result and what is added to it.
+inline bool is_pitched(const ConvShape& shape, const int64_t (&strides)[4]) {
+  return shape.is_pitched(strides, shape.out_h, shape.out_w);
+}
 
 /// Fills the shape of a Conv of any types; else the reason why it has none.
 Reason conv_geometry(const Problem& problem, ConvShape& shape);

@@ -229,11 +229,6 @@ HopperConstants upload_constants(const Problem& problem, const ConvShape& shape,
 
 int most_lists(const Problem& problem) { return !is_int8(problem) ? 1 : has_listed_scales(problem) ? 5 : 3; }
 
-bool is_pitched(const ConvShape& shape, const int64_t (&strides)[4]) {
-  return (shape.out_h == 1 || strides[1] == shape.out_w * strides[2]) &&
-         (shape.batch == 1 || strides[0] == shape.out_h * shape.out_w * strides[2]);
-}
-
 bool is_one_row(const ConvShape& s) {
   return s.kernel_h * s.kernel_w == 1 && s.stride_h == 1 && s.pad_top == 0 && s.pad_left == 0 && s.in_h == s.out_h &&
          s.in_w == s.out_w && is_pitched(s, s.x);

@@ -54,8 +54,6 @@ Reason refuses_maps(const Problem& problem, const ConvShape& shape, const Proper
                     bool any_result = false);
 /// Whether results do not lie at multiples of 16 bytes, or channels are no multiple of that.
 bool is_odd(const Problem& problem, const ConvShape& shape);
-/// Whether pixels of the result (and residual) follow each other at one pitch.
-bool is_pitched(const ConvShape& shape, const int64_t (&strides)[4]);
 /// Whether each pixel of the input is one of the result and they follow each other at one pitch: a map of two axes
 /// does.
 bool is_one_row(const ConvShape& shape);

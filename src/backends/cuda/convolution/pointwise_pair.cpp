@@ -84,9 +84,7 @@ struct Pair {
   bool is_row(const Operand& operand, const int64_t (&strides)[4]) const {
     const ConvShape& s = shapes[0];
     const int64_t pitch = strides[2] * element();
-    return operand.aligned && strides[3] == 1 && pitch % 16 == 0 && pitch < 1 << 30 &&
-           (s.out_h == 1 || strides[1] == strides[2] * s.out_w) &&
-           (s.batch == 1 || strides[0] == strides[2] * s.out_w * s.out_h);
+    return operand.aligned && strides[3] == 1 && pitch % 16 == 0 && pitch < 1 << 30 && is_pitched(s, strides);
   }
 };
 

@@ -29,10 +29,7 @@ int epilogue_of(const Problem& problem, DType type) {
   }
 }
 
-bool is_pitched(const ConvShape& s, const int64_t (&strides)[4]) {
-  return strides[3] == 1 && (s.out_h == 1 || strides[1] == s.out_w * strides[2]) &&
-         (s.batch == 1 || strides[0] == s.out_h * s.out_w * strides[2]);
-}
+bool is_matrix(const ConvShape& s, const int64_t (&strides)[4]) { return strides[3] == 1 && is_pitched(s, strides); }
 
 Reason refuses(const Problem& problem, const Properties&) {
   if (!problem.vendor) return Reason::vendors;
@@ -42,9 +39,9 @@ Reason refuses(const Problem& problem, const Properties&) {
       s.in_h != s.out_h || s.in_w != s.out_w)
     return Reason::pointwise;
   if (s.x_type != s.y_type) return {Reason::element_type, "the result", "the input's type"};
-  if (!is_pitched(s, s.x) || !is_pitched(s, s.y)) return {Reason::gaps, "pixels"};
+  if (!is_matrix(s, s.x) || !is_matrix(s, s.y)) return {Reason::gaps, "pixels"};
   if (conv_epilogue(problem).residual == ops::Residual::after) return Reason::residual;
-  if (has(problem, 3) && !is_pitched(s, s.residual)) return {Reason::gaps, "pixels"};
+  if (has(problem, 3) && !is_matrix(s, s.residual)) return {Reason::gaps, "pixels"};
   if (!problem.inputs[0].aligned || !problem.outputs[0].aligned || (has(problem, 3) && !problem.inputs[3].aligned))
     return {Reason::unaligned, "operand"};
   const int64_t chunk = 16 / static_cast<int64_t>(size_of(s.x_type));

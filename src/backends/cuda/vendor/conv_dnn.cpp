@@ -30,11 +30,6 @@ int mode_of(expr::Id activation) {
   }
 }
 
-/// Whether rows and images follow each other at the pitch of pixels: some of the library's kernels take no others.
-bool is_pitched(int64_t batch, int64_t height, int64_t width, const int64_t (&strides)[4]) {
-  return (height == 1 || strides[1] == width * strides[2]) && (batch == 1 || strides[0] == height * width * strides[2]);
-}
-
 Reason refuses(const Problem& problem, const Properties& properties) {
   if (!problem.vendor) return Reason::vendors;
   if (const Reason reason = refuses_added_zeros(problem)) return reason;  // it may choose Winograd
@@ -46,8 +41,8 @@ Reason refuses(const Problem& problem, const Properties& properties) {
     return {Reason::not_contiguous, "channels"};
   for (int at = 0; at < 3; ++at)
     if (s.x[at] % 8 || s.y[at] % 8 || s.residual[at] % 8) return {Reason::unaligned, "pixels"};
-  if (!is_pitched(s.batch, s.in_h, s.in_w, s.x) || !is_pitched(s.batch, s.out_h, s.out_w, s.y) ||
-      (has(problem, 3) && !is_pitched(s.batch, s.out_h, s.out_w, s.residual)))
+  // Some of the library's kernels take no others.
+  if (!s.is_pitched(s.x, s.in_h, s.in_w) || !is_pitched(s, s.y) || (has(problem, 3) && !is_pitched(s, s.residual)))
     return {Reason::gaps, "pixels"};
   if (s.channels_in() % 8 || s.channels_out() % 8) return {Reason::not_multiple, "channels", "16 bytes"};
   if (!problem.inputs[0].aligned || !problem.outputs[0].aligned || (has(problem, 3) && !problem.inputs[3].aligned))
