@@ -33,12 +33,13 @@ bool merge_branches(ir::Graph& graph);
 bool fold_pad(ir::Graph& graph);
 bool canonical(ir::Graph& graph);
 bool recognise_activations(ir::Graph& graph);
-/// Softmax, normalisations of layers, by the root of the mean square, of groups and of vectors, and rotary embeddings,
-/// where exporters spell them.
+/// Softmax, normalisations of layers, by the root of the mean square, of groups, of vectors and by neighbouring channels,
+/// and rotary embeddings, where exporters spell them.
 bool recognise_softmax(ir::Graph& graph);
 bool recognise_layer_norm(ir::Graph& graph);
 bool recognise_group_norm(ir::Graph& graph);
 bool recognise_lp_norm(ir::Graph& graph);
+bool recognise_lrn(ir::Graph& graph);
 bool recognise_rotary(ir::Graph& graph);
 bool cancel_transpose_reshape(ir::Graph& graph);
 bool cancel_apart(ir::Graph& graph);

@@ -64,6 +64,7 @@ const std::vector<Pass>& pipeline() {
       {"merge_branches", "adds convolutions of one input to one", merge_branches},
       {"fold_constants_again", "computes what the folds above made constant", constant_folding},
       {"cancel_transpose_reshape", "merges and drops transposes and reshapes", cancel_transpose_reshape},
+      {"recognise_lrn", "finds normalisations by neighbouring channels spelled out", recognise_lrn},
       {"lower_deform", "turns deformable convolutions into the windows that they read and convolutions", lower_deform},
       {"factor_weights", "multiplies what a convolution reads and gives, instead of its weights", factor_weights},
       {"lower_run_weights", "turns convolutions by weights that only a run knows into matrix multiplications",

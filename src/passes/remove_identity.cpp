@@ -37,6 +37,13 @@ bool is_idle_resize(const ir::Graph& graph, const ir::Node& node) {
                      [](float scale) { return scale == 1; });
 }
 
+/// Of one pixel each, all of them.
+bool is_idle_pool(const ir::Graph& graph, const ir::Node& node) {
+  const bool is_of_one = all(node.integers("kernel_shape"), 1) && all(node.integers("pads", {0}), 0) &&
+                         all(node.integers("strides", {1}), 1);
+  return is_of_one && node.outputs.size() == 1 && same_shape(graph, node.inputs[0], node.outputs[0]);
+}
+
 bool is_idle(const ir::Graph& graph, const ir::Node& node) {
   if (node.inputs.empty() || node.inputs[0] == ir::no_value) return false;
   const std::string& op = node.op;
@@ -44,6 +51,7 @@ bool is_idle(const ir::Graph& graph, const ir::Node& node) {
   const DType dtype = graph.value(input).dtype;
   if (op == "Identity") return true;
   if (op == "Dropout") return is_idle_dropout(graph, node);
+  if (op == "AveragePool" || op == "MaxPool") return is_idle_pool(graph, node);
   if (op == "Resize") return is_idle_resize(graph, node);
   if (op == "Cast") return dtype != DType::undefined && node.integer("to", 0) == static_cast<int64_t>(dtype);
   if (op == "Concat" || op == "Sum" || op == "Max" || op == "Min" || op == "Mean") return node.inputs.size() == 1;
