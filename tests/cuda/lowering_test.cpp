@@ -54,20 +54,28 @@ struct Transposed {
   std::vector<int64_t> pads, extra;
 };
 
-ir::Graph transposed(const Transposed& one, const ir::Attributes& more = {}) {
+ir::Graph transposed(const Transposed& one, const ir::Attributes& more = {}, int64_t groups = 1) {
   ir::Graph graph;
-  const ir::ValueId x = input(graph, "x", {2, 5, 6, 3});
+  const ir::ValueId x = input(graph, "x", {2, 5, 6, 3 * groups});
   ir::Attributes attributes{{"layout", std::string("NHWC")},
                             {"strides", std::vector<int64_t>{one.stride_h, one.stride_w}},
                             {"pads", one.pads},
                             {"output_padding", one.extra},
+                            {"group", groups},
                             {"activation", std::string("relu")}};
   attributes.insert(more.begin(), more.end());
   finish(graph, graph.apply("ConvTranspose",
-                            {x, graph.add_constant("", noise({3, 4, one.kernel_h, one.kernel_w}, 1)),
-                             graph.add_constant("", noise({4}, 2))},
+                            {x, graph.add_constant("", noise({3 * groups, 4, one.kernel_h, one.kernel_w}, 1)),
+                             graph.add_constant("", noise({4 * groups}, 2))},
                             attributes, {"up"}, "y"));
   return graph;
+}
+
+void becomes_phases(const ir::Graph& before) {
+  ir::Graph after = before;
+  EXPECT_TRUE(passes::run_pass(after, "subpixel_deconvolution").changed);
+  EXPECT_EQ(count(after, "ConvTranspose"), 0u);
+  gives_the_same(before, after);
 }
 
 TEST(SubpixelDeconvolution, GivesTheSame) {
@@ -78,19 +86,24 @@ TEST(SubpixelDeconvolution, GivesTheSame) {
                                 {3, 3, 1, 1, {1, 1, 1, 1}, {0, 0}},
                                 {5, 2, 3, 1, {2, 0, 1, 0}, {0, 0}},
                                 {1, 1, 2, 3, {0, 0, 0, 0}, {0, 0}},
-                                {6, 3, 4, 2, {1, 0, 1, 0}, {0, 1}}}) {
-    const ir::Graph before = transposed(one);
-    ir::Graph after = before;
-    EXPECT_TRUE(passes::run_pass(after, "subpixel_deconvolution").changed);
-    EXPECT_EQ(count(after, "ConvTranspose"), 0u);
-    gives_the_same(before, after);
-  }
+                                {6, 3, 4, 2, {1, 0, 1, 0}, {0, 1}}})
+    for (const int64_t groups : {1, 5}) becomes_phases(transposed(one, {}, groups));
+}
+
+TEST(SubpixelDeconvolution, GivesTheSameDilated) {
+  for (const Transposed& one : {Transposed{3, 3, 1, 1, {2, 2, 2, 2}, {0, 0}},
+                                {3, 3, 2, 2, {2, 1, 1, 2}, {1, 0}},
+                                {2, 3, 2, 1, {0, 0, 0, 0}, {0, 0}},
+                                {1, 3, 1, 2, {0, 2, 0, 2}, {0, 1}}})
+    for (const int64_t groups : {1, 2})
+      becomes_phases(transposed(one, {{"dilations", std::vector<int64_t>{2, 2}}}, groups));
+  becomes_phases(transposed({3, 2, 1, 1, {4, 2, 4, 2}, {0, 0}}, {{"dilations", std::vector<int64_t>{4, 3}}}));
 }
 
 TEST(SubpixelDeconvolution, LeavesOthersAlone) {
   const Transposed plain{2, 2, 2, 2, {0, 0, 0, 0}, {0, 0}};
   for (const ir::Attributes& more :
-       {ir::Attributes{{"dilations", std::vector<int64_t>{2, 2}}}, {{"auto_pad", std::string("SAME_UPPER")}}}) {
+       {ir::Attributes{{"dilations", std::vector<int64_t>{4, 4}}}, {{"auto_pad", std::string("SAME_UPPER")}}}) {
     ir::Graph graph = transposed(plain, more);
     EXPECT_FALSE(passes::run_pass(graph, "subpixel_deconvolution").changed);
   }
