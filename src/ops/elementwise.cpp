@@ -45,6 +45,20 @@ Instruction::Operand operand(const std::string& line, const std::string& text, s
 
 }  // namespace
 
+std::string program_number(float number) {
+  char buffer[32];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, number).ptr};
+}
+
+std::string program_line(const Formula& formula, const std::vector<std::string>& operands) {
+  const Expression& what = expression(formula.id);
+  std::string line = what.word;
+  for (int at = 0; at < what.operands; ++at) line += " " + operands[static_cast<size_t>(at)];
+  if (what.parameters.count > 0) line += " " + program_number(formula.alpha);
+  if (what.parameters.count > 1) line += " " + program_number(formula.beta);
+  return line;
+}
+
 bool is_binary(const Instruction& instruction) { return expression(instruction.id).operands == 2; }
 bool gives_bytes(const std::vector<Instruction>& program) { return program.back().id == expr::Id::Quant; }
 

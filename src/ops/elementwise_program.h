@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "ops/expression_id.h"
+#include "ops/expression.h"
 
 namespace tenon::ops {
 
@@ -26,6 +26,9 @@ struct Instruction {
 bool is_binary(const Instruction& instruction);
 /// Throws std::invalid_argument saying what is wrong with which line.
 std::vector<Instruction> parse_program(const std::vector<std::string>& lines, size_t inputs);
+/// A number and the line that computes a formula of such numbers and registers, as programs spell them.
+std::string program_number(float number);
+std::string program_line(const Formula& formula, const std::vector<std::string>& operands);
 /// The program of a node that has one.
 std::optional<std::vector<Instruction>> program_of(const ir::Node& node);
 /// Whether the result of a program is bytes.

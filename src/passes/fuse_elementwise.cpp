@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 
-#include "ops/expression.h"
+#include "ops/elementwise_program.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -20,11 +19,6 @@ std::optional<float> number(const ir::Graph& graph, ir::ValueId id) {
 
 std::optional<ops::Formula> formula_of(const ir::Graph& graph, const ir::Node& node) {
   return ops::formula_of(node, [&](size_t at) { return number(graph, node.inputs[at]); });
-}
-
-std::string literal(float number) {
-  char buffer[32];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, number).ptr};
 }
 
 bool reads_bytes(const ir::Graph& graph, const ir::Node& node) {
@@ -127,15 +121,13 @@ class Program {
     if (node.op == "tenon:Elementwise") return splice(node);
     if (node.op == "QuantizeLinear" || node.op == "DequantizeLinear")
       return add(node, std::string(node.op == "QuantizeLinear" ? "quant " : "dequant ") + operand(node.inputs[0]) +
-                           " " + literal(*graph_.constant(node.inputs[1])->data<float>()) + " " +
+                           " " + ops::program_number(*graph_.constant(node.inputs[1])->data<float>()) + " " +
                            std::to_string(*graph_.constant(node.inputs[2])->data<uint8_t>()));
     const ops::Formula formula = *formula_of(graph_, node);
-    const ops::Expression& what = ops::expression(formula.id);
-    std::string line = what.word;
-    for (int at = 0; at < what.operands; ++at) line += " " + operand(node.inputs[static_cast<size_t>(at)]);
-    if (what.parameters.count > 0) line += " " + literal(formula.alpha);
-    if (what.parameters.count > 1) line += " " + literal(formula.beta);
-    add(node, line);
+    std::vector<std::string> operands;
+    for (int at = 0; at < ops::expression(formula.id).operands; ++at)
+      operands.push_back(operand(node.inputs[static_cast<size_t>(at)]));
+    add(node, ops::program_line(formula, operands));
   }
   void add(const ir::Node& node, const std::string& line) {
     registers_[node.outputs[0]] = "%" + std::to_string(inputs_.size() + lines_.size());
@@ -160,7 +152,7 @@ class Program {
   }
   std::string operand(ir::ValueId id) const {
     const auto found = registers_.find(id);
-    return found != registers_.end() ? found->second : literal(*number(graph_, id));
+    return found != registers_.end() ? found->second : ops::program_number(*number(graph_, id));
   }
 
   ir::Graph& graph_;

@@ -33,8 +33,8 @@ bool merge_branches(ir::Graph& graph);
 bool fold_pad(ir::Graph& graph);
 bool canonical(ir::Graph& graph);
 bool recognise_activations(ir::Graph& graph);
-/// Softmax, normalisations of layers, by the root of the mean square, of groups, of vectors and by neighbouring channels,
-/// and rotary embeddings, where exporters spell them.
+/// Softmax, normalisations of layers, by the root of the mean square, of groups, of vectors and by neighbouring
+/// channels, and rotary embeddings, where exporters spell them.
 bool recognise_softmax(ir::Graph& graph);
 bool recognise_layer_norm(ir::Graph& graph);
 bool recognise_group_norm(ir::Graph& graph);

@@ -318,6 +318,42 @@ ir::ValueId joined(ir::Graph& graph, const std::vector<ir::ValueId>& parts) {
   return graph.apply("Concat", parts, {{"axis", int64_t{3}}}, {"joined"});
 }
 
+/// The mean of squares, along the channels where no other axes are given.
+Net mean_of_squares(bool is_shared, const std::vector<int64_t>& axes = {3}) {
+  Net net;
+  ir::Graph& graph = net.graph;
+  const ir::ValueId x = net.input(5, 16);
+  const ir::ValueId along =
+      graph.add_constant("", Tensor::of<int64_t>(DType::i64, {static_cast<int64_t>(axes.size())}, axes));
+  const ir::ValueId square = graph.apply("Mul", {x, x}, {}, {"square"}, "square");
+  const ir::ValueId mean = graph.apply("ReduceMean", {square, along}, {{"keepdims", int64_t{0}}}, {"mean"}, "mean");
+  net.finish(is_shared ? std::vector{mean, square} : std::vector{mean});
+  return net;
+}
+
+TEST(ElementwiseReductions, AreFoundWhereNobodyElseReadsWhatIsReduced) {
+  const Net net = mean_of_squares(false);
+  EXPECT_EQ(groups_of(net.graph), "tenon:ElementwiseReduce square mean");
+  gives_the_same(net, "tenon:ElementwiseReduce");
+  EXPECT_EQ(groups_of(mean_of_squares(true).graph), "");
+  EXPECT_EQ(groups_of(mean_of_squares(false, {}).graph), "");
+}
+
+TEST(ElementwiseReductions, HaveNumbersInTheirProgram) {
+  Net net;
+  ir::Graph& graph = net.graph;
+  const ir::ValueId x = net.input(5, 16);
+  const ir::ValueId half = graph.add_constant("", Tensor::of<float>(DType::f32, {}, std::array{0.5f}));
+  const ir::ValueId y = graph.apply("Mul", {graph.apply("Cast", {x}, {{"to", int64_t{1}}}, {"wide"}, "wide"), half}, {},
+                                    {"scale"}, "scaled");
+  const ir::ValueId axes = graph.add_constant("", Tensor::of<int64_t>(DType::i64, {2}, std::array<int64_t, 2>{1, 2}));
+  net.finish({graph.apply("ReduceSum", {y, axes}, {}, {"sum"}, "sum")});
+  EXPECT_EQ(groups_of(graph), "tenon:ElementwiseReduce scale sum");
+  EXPECT_EQ(std::get<std::vector<std::string>>(fused_of(net).nodes[1].attributes.at("program")),
+            std::vector<std::string>{"mul %0 0.5"});
+  gives_the_same(net, "Cast tenon:ElementwiseReduce");
+}
+
 TEST(PoolPyramids, AreFoundBehindOneAnotherAndSideBySide) {
   Net behind;
   ir::Graph& first = behind.graph;

@@ -117,44 +117,18 @@ std::vector<int> vectors_of(const Problem& problem, const Params& params) {
   return list;
 }
 
+Extent extent_of(const Params& params) { return {params.outer, params.length, params.inner}; }
+
 std::vector<Tactic> tactics(const Problem& problem, const Properties& properties) {
   Params params;
   shape_of(problem, params);
-  std::vector<Tactic> list;
-  const auto add = [&](const std::string& name, int vector, int lanes, int threads, int cluster, int rows = 8) {
+  const Extent extent = extent_of(params);
+  std::vector<Tactic> list = tactics_for(extent, vectors_of(problem, params), properties);
+  for (Tactic& tactic : list) {
     Source source{"reduce.cu", {}, ""};
-    source.defines = {define_type("TX", problem.inputs[0].dtype),
-                      define_type("TY", problem.outputs[0].dtype),
-                      define("OP", kind_of(ops::traits_of(problem.node->op).reduction())),
-                      define("INNER", params.inner == 1 ? 1 : 2),
-                      define("VEC", vector),
-                      define("LANES", lanes),
-                      define("THREADS", threads),
-                      define("CLUSTER", cluster),
-                      define("ROWS", rows)};
-    list.push_back({name, {source}, {vector, lanes, threads, cluster, rows}});
-  };
-  // With few rows most of the GPU is idle, and a warp's loads wait for each other.
-  constexpr int64_t few_rows = 1024, long_row = 1024;
-  if (params.inner == 1 && params.outer <= few_rows && params.length >= long_row) add("reduce row", 1, 32, 1024, 1, 1);
-  // A warp would have few numbers of a short row to add.
-  if (params.inner == 1 && params.length < long_row / 8) {
-    int lanes = 1;
-    while (lanes * 8 <= params.length) lanes *= 2;
-    for (const int few : {lanes, lanes / 2})
-      if (few > 0) add("reduce by " + std::to_string(few), 1, few, 256, 1, 256 / few);
-  }
-  for (const int vector : vectors_of(problem, params)) {
-    add("reduce " + std::to_string(vector), vector, 32, 256, 1);
-    if (params.inner == 1 || params.length < 64) continue;
-    int lanes = 1;
-    while (lanes < 32 && lanes * vector < params.inner) lanes *= 2;
-    for (const int few : {lanes, lanes / 4}) {
-      if (few == 0 || (few == lanes && lanes == 32)) continue;
-      add("reduce " + std::to_string(vector) + " by " + std::to_string(few), vector, few, 512, 1);
-    }
-    const bool clusters = properties.capability() >= 90 && params.length >= 1024;
-    if (clusters) add("reduce " + std::to_string(vector) + " together", vector, lanes, 512, 8);
+    source.defines = defines_of(tactic, extent, ops::traits_of(problem.node->op).reduction(), problem.outputs[0].dtype);
+    source.defines.push_back(define_type("TX", problem.inputs[0].dtype));
+    tactic.sources = {source};
   }
   return list;
 }
@@ -162,12 +136,59 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties& properties
 std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic& tactic) {
   Params params{};
   shape_of(problem, params);
-  const int64_t width = int64_t{tactic.numbers[0]} * tactic.numbers[1], cluster = tactic.numbers[3];
-  const int64_t tiles = params.outer * ceil_div(params.inner, width);
-  return simple_step<1>(
-      device, tactic, "reduce", params,
-      {params.inner == 1 ? ceil_div(params.outer, tactic.numbers[4]) : tiles * cluster, 1, 1, tactic.numbers[2], 0});
+  return simple_step<1>(device, tactic, "reduce", params, grid_of(tactic, extent_of(params)));
 }
+
+}  // namespace
+
+std::vector<Tactic> tactics_for(const Extent& extent, const std::vector<int>& vectors, const Properties& properties) {
+  std::vector<Tactic> list;
+  const auto add = [&](const std::string& name, int vector, int lanes, int threads, int cluster, int rows = 8) {
+    list.push_back({name, {}, {vector, lanes, threads, cluster, rows}});
+  };
+  // With few rows most of the GPU is idle, and a warp's loads wait for each other.
+  constexpr int64_t few_rows = 1024, long_row = 1024;
+  if (extent.inner == 1 && extent.outer <= few_rows && extent.length >= long_row) add("reduce row", 1, 32, 1024, 1, 1);
+  // A warp would have few numbers of a short row to add.
+  if (extent.inner == 1 && extent.length < long_row / 8) {
+    int lanes = 1;
+    while (lanes * 8 <= extent.length) lanes *= 2;
+    for (const int few : {lanes, lanes / 2})
+      if (few > 0) add("reduce by " + std::to_string(few), 1, few, 256, 1, 256 / few);
+  }
+  for (const int vector : vectors) {
+    add("reduce " + std::to_string(vector), vector, 32, 256, 1);
+    if (extent.inner == 1 || extent.length < 64) continue;
+    int lanes = 1;
+    while (lanes < 32 && lanes * vector < extent.inner) lanes *= 2;
+    for (const int few : {lanes, lanes / 4}) {
+      if (few == 0 || (few == lanes && lanes == 32)) continue;
+      add("reduce " + std::to_string(vector) + " by " + std::to_string(few), vector, few, 512, 1);
+    }
+    const bool clusters = properties.capability() >= 90 && extent.length >= 1024;
+    if (clusters) add("reduce " + std::to_string(vector) + " together", vector, lanes, 512, 8);
+  }
+  return list;
+}
+
+std::vector<std::string> defines_of(const Tactic& tactic, const Extent& extent, ops::Reduction reduction, DType y) {
+  return {define_type("TY", y),
+          define("OP", kind_of(reduction)),
+          define("INNER", extent.inner == 1 ? 1 : 2),
+          define("VEC", tactic.numbers[0]),
+          define("LANES", tactic.numbers[1]),
+          define("THREADS", tactic.numbers[2]),
+          define("CLUSTER", tactic.numbers[3]),
+          define("ROWS", tactic.numbers[4])};
+}
+
+Grid grid_of(const Tactic& tactic, const Extent& extent) {
+  const int64_t width = int64_t{tactic.numbers[0]} * tactic.numbers[1], cluster = tactic.numbers[3];
+  const int64_t tiles = extent.outer * ceil_div(extent.inner, width);
+  return {extent.inner == 1 ? ceil_div(extent.outer, tactic.numbers[4]) : tiles * cluster, 1, 1, tactic.numbers[2], 0};
+}
+
+namespace {
 
 struct Register {
   Register() {

@@ -3,12 +3,36 @@
 // where inner is 1. TX, TY: types; OP 0 sum, 1 mean, 2 max, 3 min, 4 root of the sum of squares, 5 that sum, 6 sum of
 // magnitudes. INNER 1: a block ROWS rows, one for each LANES lanes of a warp or one for all; else LANES * VEC
 // neighbours of inner a block or, together, the blocks of a cluster of CLUSTER (compute capability 9.0 and later);
-// their other threads are along length.
+// their other threads are along length. PROGRAM: what is reduced are results of an elementwise program, by a Reader and
+// Params that stand before this text.
+#ifndef PROGRAM
 #include "reduce_params.h"
 typedef tenon::cuda::ReduceParams Params;
 struct __align__(VEC * sizeof(TX)) Vec {
   TX e[VEC];
 };
+/// Elements of a row or, from `first` of its inner axis on, VEC neighbours, by their place k along it.
+struct Reader {
+  const TX* x;
+  i64 step;
+  __device__ __forceinline__ Reader(const Params& p, i64 outer, i64 first) {
+#if INNER == 1
+    x = p.x, step = p.step;
+    u32 rest = outer;
+#pragma unroll
+    for (int axis = 3; axis > 0; --axis) x += rest % p.dims[axis] * p.strides[axis], rest /= p.dims[axis];
+    x += rest * p.strides[0];
+#else
+    x = p.x + outer * p.length * p.inner + first, step = p.inner;
+#endif
+  }
+  __device__ __forceinline__ void read(i64 k, float (&values)[VEC]) const {
+    const Vec v = *(const Vec*)(x + k * step);
+#pragma unroll
+    for (int e = 0; e < VEC; ++e) values[e] = f32_of(v.e[e]);
+  }
+};
+#endif
 constexpr bool ADDS = OP < 2 || OP > 3;
 __device__ __forceinline__ float taken(float x) { return OP == 4 || OP == 5 ? x * x : OP == 6 ? fabsf(x) : x; }
 __device__ __forceinline__ float given(float all, i64 length) {
@@ -37,13 +61,13 @@ extern "C" __global__ void TOGETHER __launch_bounds__(THREADS)
   float sum = nothing();
   const i64 row = (i64)blockIdx.x * ROWS + threadIdx.x / SHARES;
   const bool alive = row < p.outer;
-  const TX* x = p.x;
-  u32 rest = alive ? row : 0;
-#pragma unroll
-  for (int axis = 3; axis > 0; --axis) x += rest % p.dims[axis] * p.strides[axis], rest /= p.dims[axis];
-  x += rest * p.strides[0];
+  const Reader reader(p, alive ? row : 0, 0);
 #pragma unroll 4
-  for (i64 k = threadIdx.x % SHARES; k < p.length; k += SHARES) sum = join(sum, taken(f32_of(x[k * p.step])));
+  for (i64 k = threadIdx.x % SHARES; k < p.length; k += SHARES) {
+    float value[1];
+    reader.read(k, value);
+    sum = join(sum, taken(value[0]));
+  }
 #pragma unroll
   for (int step = LANES / 2; step; step /= 2) sum = join(sum, __shfl_xor_sync(~0u, sum, step));
 #if ROWS == 1
@@ -67,12 +91,13 @@ extern "C" __global__ void TOGETHER __launch_bounds__(THREADS)
 #pragma unroll
   for (int e = 0; e < VEC; ++e) sum[e] = nothing();
   if (i < p.inner) {
-    const TX* x = p.x + outer * p.length * p.inner + i;
+    const Reader reader(p, outer, i);
 #pragma unroll 4
     for (i64 k = (rank * WARPS + warp) * BESIDE + lane / LANES; k < p.length; k += CLUSTER * WARPS * BESIDE) {
-      const Vec v = *(const Vec*)(x + k * p.inner);
+      float values[VEC];
+      reader.read(k, values);
 #pragma unroll
-      for (int e = 0; e < VEC; ++e) sum[e] = join(sum[e], taken(f32_of(v.e[e])));
+      for (int e = 0; e < VEC; ++e) sum[e] = join(sum[e], taken(values[e]));
     }
   }
 #pragma unroll
