@@ -26,10 +26,10 @@ std::vector<ir::ValueId> members(ir::Graph& graph, const ir::Node& group, const 
 
 /// The program of an elementwise node on floats, with its inputs but numbers; false where it has none.
 bool program_of(const ir::Graph& graph, const ir::Node& node, Group& group) {
-  if (const auto program = ops::program_of(node)) {
+  if (node.op == "tenon:Elementwise") {
     group.inputs = node.inputs;
     group.attributes["program"] = node.attributes.at("program");
-    return !ops::gives_bytes(*program);
+    return !ops::gives_bytes(*ops::program_of(node));
   }
   const auto number = [&](size_t at) -> std::optional<float> {
     const auto found = node.inputs[at] == ir::no_value ? std::nullopt : scalar(graph, node.inputs[at]);
@@ -61,8 +61,7 @@ std::optional<Group> reduction_at(const ir::Graph& graph, ir::NodeId id, const s
     return std::nullopt;
   const auto axes = integers(graph, node.inputs[1]);
   const ir::NodeId maker = graph.value(node.inputs[0]).producer;
-  if (!axes || axes->empty() || maker == ir::no_node || taken.count(maker) || !is_elementwise(graph.node(maker)))
-    return std::nullopt;
+  if (!axes || axes->empty() || maker == ir::no_node || taken.count(maker)) return std::nullopt;
   Group group{{maker, id}, "tenon:ElementwiseReduce", {}, {node.outputs[0]}, node.attributes};
   if (!program_of(graph, graph.node(maker), group) || group.inputs.empty() || group.inputs.size() > most_inputs)
     return std::nullopt;

@@ -339,6 +339,17 @@ TEST(ElementwiseReductions, AreFoundWhereNobodyElseReadsWhatIsReduced) {
   EXPECT_EQ(groups_of(mean_of_squares(false, {}).graph), "");
 }
 
+TEST(ElementwiseReductions, TakeProgramsAsTheyAre) {
+  Net net;
+  ir::Graph& graph = net.graph;
+  const std::vector<std::string> program{"silu %0", "mul %1 %0"};
+  const ir::ValueId y = graph.apply("tenon:Elementwise", {net.input(5, 16)}, {{"program", program}}, {"map"}, "map");
+  const ir::ValueId axes = graph.add_constant("", Tensor::of<int64_t>(DType::i64, {1}, std::array<int64_t, 1>{-1}));
+  net.finish({graph.apply("ReduceMax", {y, axes}, {}, {"max"}, "max")});
+  EXPECT_EQ(groups_of(graph), "tenon:ElementwiseReduce map max");
+  gives_the_same(net, "tenon:ElementwiseReduce");
+}
+
 TEST(ElementwiseReductions, HaveNumbersInTheirProgram) {
   Net net;
   ir::Graph& graph = net.graph;
