@@ -7,6 +7,7 @@
 
 #include "ops/broadcast.h"
 #include "ops/elementwise_program.h"
+#include "ops/epilogue.h"
 #include "ops/expression.h"
 #include "ops/floats.h"
 #include "ops/inference.h"
@@ -110,9 +111,9 @@ std::vector<Instruction> program_of(const auto& ctx) {
   }
 }
 
-/// Of the result: bytes, or the numbers of the first input.
-DType type_of(const std::vector<Instruction>& program, DType first) {
-  return gives_bytes(program) ? DType::u8 : first == DType::u8 ? DType::f32 : first;
+/// Of the result: bytes, or output_dtype, which is that of the first input where it says nothing.
+DType type_of(const auto& ctx, const std::vector<Instruction>& program, DType first) {
+  return gives_bytes(program) ? DType::u8 : output_type(ctx, first == DType::u8 ? DType::f32 : first);
 }
 
 /// Bytes are read by dequant and by nothing else.
@@ -140,7 +141,7 @@ void infer(Inference& ctx) {
       ctx.fail("a program computes f32, f16, bf16 and u8 alone");
   }
   if (known) check_bytes(ctx, program, bytes);
-  ctx.set(0, type_of(program, ctx.dtype(0)), broadcast_inputs(ctx));
+  ctx.set(0, type_of(ctx, program, ctx.dtype(0)), broadcast_inputs(ctx));
 }
 
 Tensor numbers_of(const Tensor& given) {
@@ -189,11 +190,12 @@ void evaluate(Evaluation& ctx) {
     }
     y.data<float>()[at] = registers.back();
   }
-  if (!gives_bytes(program)) return deliver(ctx, 0, type_of(program, ctx.input(0).dtype()), y);
+  if (!gives_bytes(program)) return deliver(ctx, 0, type_of(ctx, program, ctx.input(0).dtype()), y);
   std::copy_n(y.data<float>(), y.elements(), ctx.output(0, DType::u8, dims).data<uint8_t>());
 }
 
-TENON_OP("tenon:Elementwise", 1, -1, 1, 1, infer, evaluate, {attr::texts("program").required().internal()},
+TENON_OP("tenon:Elementwise", 1, -1, 1, 1, infer, evaluate,
+         {attr::texts("program").required().internal(), attr::element_type("output_dtype").internal()},
          Trait::elementwise | Trait::int8 | Trait::half);
 
 }  // namespace

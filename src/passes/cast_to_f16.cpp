@@ -30,6 +30,13 @@ bool first_is_data(const ir::Node& node) {
   return !is_elementwise(node) && !ops::has_trait(node.op, ops::Trait::all_data);
 }
 
+/// Whether there are so many results that what reads them gains by 16 bits.
+bool is_large_map(const ir::Shape* shape) {
+  ir::Dim all(1);
+  for (const ir::Dim& dim : shape ? *shape : ir::Shape()) all = all * dim;
+  return shape && all.is_constant() && all.value() >= large_map;
+}
+
 class Caster {
  public:
   Caster(ir::Graph& graph, DType type)
@@ -61,14 +68,8 @@ class Caster {
     const Tensor* weights = node.op == "Conv" ? graph_.constant(node.inputs[1]) : nullptr;
     return weights && weights->dtype() == DType::f32 &&
            (weights->elements() >= fewest_weights || node.integer("group", 1) > 1 || is_stem(node) ||
-            has_large_map(node)) &&
+            is_large_map(shape_of(graph_, node.outputs[0]))) &&
            is_f32(node.inputs[0]);
-  }
-  bool has_large_map(const ir::Node& node) const {
-    const ir::Shape* to = shape_of(graph_, node.outputs[0]);
-    ir::Dim all(1);
-    for (const ir::Dim& dim : to ? *to : ir::Shape()) all = all * dim;
-    return to && all.is_constant() && all.value() >= large_map;
   }
   /// A product of values, or of constants that are no matrix of weights: it gives either type.
   bool is_product(const ir::Node& node) const {
@@ -270,9 +271,10 @@ bool product_to_conv(ir::Graph& graph, ir::NodeId id) {
   const Tensor* constant_weights = graph.constant(node.inputs[1]);
   const ir::Shape *shape_in = shape_of(graph, node.inputs[0]), *shape_out = shape_of(graph, node.outputs[0]);
   if (!constant_weights || constant_weights->dtype() != DType::f32 || constant_weights->dims().rank() != 2 ||
-      !shape_in || !shape_out || shape_in->size() < 2 || constant_weights->elements() < fewest_weights ||
-      (gemm && shape_in->size() != 2))
+      !shape_in || !shape_out || shape_in->size() < 2 || (gemm && shape_in->size() != 2))
     return false;
+  const bool is_deep = shape_in->back().is_constant() && shape_in->back().value() >= least_depth;
+  if (constant_weights->elements() < fewest_weights && !(is_deep && is_large_map(shape_out))) return false;
   if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1)) return false;
   // Copies: values move when others are added.
   const Tensor weights = *constant_weights;

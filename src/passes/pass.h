@@ -33,6 +33,8 @@ const std::vector<Pass>& lowering();
 const std::vector<Pass>& for_float8();
 /// The passes that come last in a build for a GPU.
 const std::vector<Pass>& for_gpu();
+/// Behind the casts of a build in 16 bits.
+const std::vector<Pass>& for_16_bits();
 /// The passes behind those, for kernels of whole attentions.
 const std::vector<Pass>& for_attention();
 /// Runs the pipeline; `skip` holds names to leave out. Throws Error(usage) for a name in `skip` that is of no pass.

@@ -147,6 +147,8 @@ bool products_to_convolutions(ir::Graph& graph);
 /// between them get f16 tensors, with Casts at the edges. The internal attribute output_dtype of Conv says where its
 /// result is of another type than its input; weights stay f32 and are rounded where a session begins.
 bool cast_to_f16(ir::Graph& graph);
+/// Elementwise nodes read and give the types beside them, without the Casts between.
+bool absorb_casts(ir::Graph& graph);
 /// The same in bf16.
 bool cast_to_bf16(ir::Graph& graph);
 

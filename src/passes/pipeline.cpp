@@ -172,6 +172,13 @@ const std::vector<Pass>& for_float8() {
   return list;
 }
 
+const std::vector<Pass>& for_16_bits() {
+  static const std::vector<Pass> list = {
+      {"absorb_casts", "leaves casts beside elementwise nodes to these", absorb_casts},
+  };
+  return list;
+}
+
 const std::vector<Pass>& for_attention() {
   static const std::vector<Pass> list = {
       {"transpose_matmuls", "swaps the operands of matrix multiplications by transposed weights in attention",
@@ -271,8 +278,8 @@ void prepare(ir::Graph& graph) {
 }
 
 std::vector<const std::vector<Pass>*> all_lists() {
-  return {&pipeline(),   &lowering(), &before_host(),   &for_host(),
-          &for_float8(), &for_gpu(),  &for_attention(), &for_transfer()};
+  return {&pipeline(), &lowering(),    &before_host(),   &for_host(),    &for_float8(),
+          &for_gpu(),  &for_16_bits(), &for_attention(), &for_transfer()};
 }
 
 const Pass* find(const std::string& name) {
@@ -350,6 +357,7 @@ std::vector<PassRecord> cast_to_16_bits(ir::Graph& graph, DType type, const std:
                         bf16 ? Pass{"cast_to_bf16", "computes large layers in bf16", cast_to_bf16}
                              : Pass{"cast_to_f16", "computes large layers in f16", cast_to_f16},
                         Bodies::left));
+  for (PassRecord& record : run_all(graph, for_16_bits(), skip)) records.push_back(std::move(record));
   return records;
 }
 

@@ -129,9 +129,8 @@ TEST(Pipeline, NamesAreUnique) {
   std::stringstream stream(hint.substr(begin.size()));
   std::vector<std::string> names;
   for (std::string name; stream >> name;) names.push_back(name.substr(0, name.find(',')));
-  for (const auto* list :
-       {&passes::pipeline(), &passes::lowering(), &passes::before_host(), &passes::for_host(), &passes::for_float8(),
-        &passes::for_gpu(), &passes::for_attention()})
+  for (const auto* list : {&passes::pipeline(), &passes::lowering(), &passes::before_host(), &passes::for_host(),
+                           &passes::for_float8(), &passes::for_16_bits(), &passes::for_gpu(), &passes::for_attention()})
     for (const passes::Pass& pass : *list) EXPECT_EQ(std::count(names.begin(), names.end(), pass.name), 1) << pass.name;
   std::sort(names.begin(), names.end());
   EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
