@@ -12,6 +12,7 @@ namespace tenon::cuda {
 namespace {
 
 constexpr int64_t most_columns = 160, most_of_values = 128, most_blocks = 65535;
+constexpr int least_capability = 80;  // of tensor cores for all types, and of copies to shared memory
 
 using Params = AttentionParams;
 
@@ -120,7 +121,7 @@ std::vector<Form> forms_of(const Problem& problem) {
 }
 
 Reason refuses(const Problem& problem, const Properties& properties) {
-  if (properties.capability() < 80) return {Reason::capability, "it", "8.0"};
+  if (properties.capability() < least_capability) return {Reason::capability, "it", "8.0"};
   if (!is_real(problem.outputs[0].dtype)) return {Reason::element_type, "elements", "f32, f16 or bf16"};
   if (is_wide(problem) && problem.strict && !problem.tf32) return {Reason::strict, "f32"};
   if (const Reason reason = refuses_attention(problem)) return reason;
@@ -209,7 +210,7 @@ std::unique_ptr<Step> make(const Problem& problem, Device& device, const Tactic&
 
 const KernelRegistrar registered({"tenon:DotAttention", "attention", 1, refuses, tactics, make});
 
-// ---- f32 on plain units
+// ---- on plain units
 
 /// Queries of each of 8 half warps, and keys at a time.
 struct PlainForm {
@@ -225,13 +226,16 @@ int64_t shared_of(const Problem& problem, const PlainForm& form) {
 }
 
 Reason refuses_plain(const Problem& problem, const Properties& properties) {
-  if (problem.outputs[0].dtype != DType::f32) return {Reason::element_type, "elements", "f32"};
+  // Tensor cores have those of 16 bits, where a GPU has these.
+  const DType type = problem.outputs[0].dtype;
+  if (!is_real(type) || (type != DType::f32 && properties.capability() >= least_capability))
+    return {Reason::element_type, "elements", "f32"};
   if (const Reason reason = refuses_attention(problem)) return reason;
   return shared_of(problem, plain_forms[3]) > properties.shared_bytes ? Reason(Reason::no_tile) : Reason();
 }
 
 std::vector<Tactic> plain_tactics(const Problem& problem, const Properties& properties) {
-  const bool chunked = properties.capability() >= 80 && in_chunks(problem.inputs[0], 4) &&
+  const bool chunked = properties.capability() >= least_capability && in_chunks(problem.inputs[0], 4) &&
                        in_chunks(problem.inputs[1], 4) && in_chunks(problem.inputs[2], 4);
   std::vector<Tactic> list;
   for (const PlainForm& form : plain_forms) {

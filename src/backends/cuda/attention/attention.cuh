@@ -10,9 +10,14 @@ using tenon::cuda::Side;
 #include "attention_params.h"
 typedef tenon::cuda::AttentionParams Params;
 
-// Rows [first, first + COUNT) of `WIDTH` columns into shared memory, zeros where there are none.
-template <int COUNT, int WIDTH, int PADDED>
-__device__ __forceinline__ void load(T* to, const T* from, const Side& side, int first, int rows) {
+template <class To> __device__ __forceinline__ To as(T x) {
+  if constexpr (sizeof(To) == sizeof(T)) return x;
+  else return f32_of(x);
+}
+// Rows [first, first + COUNT) of `WIDTH` columns into shared memory, zeros where there are none; of another type than
+// they are only without chunks.
+template <int COUNT, int WIDTH, int PADDED, class To>
+__device__ __forceinline__ void load(To* to, const T* from, const Side& side, int first, int rows) {
 #if CHUNKED
   constexpr int CHUNKS = PADDED / CHUNK;
   for (int i = threadIdx.x; i < COUNT * CHUNKS; i += THREADS) {
@@ -26,9 +31,9 @@ __device__ __forceinline__ void load(T* to, const T* from, const Side& side, int
 #else
   for (int i = threadIdx.x; i < COUNT * PADDED; i += THREADS) {
     const int row = i / PADDED, column = i % PADDED;
-    T x = {};
-    if (first + row < rows && column < WIDTH) x = from[(first + row) * side.row + column * side.column];
-    to[row * (PADDED + CHUNK) + column] = x;
+    To x = {};
+    if (first + row < rows && column < WIDTH) x = as<To>(from[(first + row) * side.row + column * side.column]);
+    to[row * (PADDED + 16 / (int)sizeof(To)) + column] = x;
   }
 #endif
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// softmax(Q K^T scale + mask) V in f32 without tensor cores, scores never stored: as each tile of keys comes, earlier
-// sums are scaled to the new largest score (as in attention.cu). Macros: DK, DV columns of keys and of values; a block
-// of 128 threads takes 8 ROWS queries, KEYS keys at a time; 16 threads share a row. CHUNKED 1: rows of Q, K, V come in
-// chunks of 16 bytes; MASK 1: f32 is added to the scores; NAN_TO_ZERO 1: a row without any weight gives zeros; ACT:
-// what becomes of the result, as a type of tenon::expr.
+// softmax(Q K^T scale + mask) V in f32 without tensor cores, of operands of f32 or of 16 bits, scores never stored: as
+// each tile of keys comes, earlier sums are scaled to the new largest score (as in attention.cu). Macros: DK, DV columns
+// of keys and of values; a block of 128 threads takes 8 ROWS queries, KEYS keys at a time; 16 threads share a row.
+// CHUNKED 1: rows of Q, K, V come in chunks of 16 bytes; MASK 1: f32 is added to the scores; NAN_TO_ZERO 1: a row
+// without any weight gives zeros; ACT: what becomes of the result, as a type of tenon::expr.
 constexpr int DP = (DK + 3) / 4 * 4, EP = (DV + 15) / 16 * 16, D_PITCH = DP + 4, E_PITCH = EP + 4, P_PITCH = KEYS + 4;
 constexpr int BM = 8 * ROWS, COLUMNS = KEYS / 16, RESULTS = EP / 16;
 constexpr int Q_SIZE = BM * D_PITCH, K_SIZE = KEYS * D_PITCH, V_SIZE = KEYS * E_PITCH;
@@ -19,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const int m0 = blockIdx.x * BM, i1 = blockIdx.y % p.heads, i0 = blockIdx.y / p.heads;
   const auto begin = [&](const Side& side, int head) { return i0 * side.batch[0] + head * side.batch[1]; };
   const int kv_head = i1 / p.share;
-  const float *q = p.q + begin(p.q_side, i1), *k = p.k + begin(p.k_side, kv_head), *v = p.v + begin(p.v_side, kv_head);
+  const T *q = p.q + begin(p.q_side, i1), *k = p.k + begin(p.k_side, kv_head), *v = p.v + begin(p.v_side, kv_head);
   const float infinity = __int_as_float(0x7f800000), unit = 1.4426950408889634f;
 #if MASK
   const float* const mask = p.mask + i0 % p.masks * p.mask_side.batch[0] + i1 * p.mask_side.batch[1];
@@ -118,12 +118,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int line = m0 + ty + 8 * i;
     if (line >= p.m) continue;
     const float factor = 1.f / total[i];
-    float* y = p.y + begin(p.y_side, i1) + line * p.y_side.row;
+    T* y = p.y + begin(p.y_side, i1) + line * p.y_side.row;
 #pragma unroll
     for (int j = 0; j < RESULTS; ++j) {
       const int column = tx + 16 * j;
       const float r = NAN_TO_ZERO && !(total[i] > 0.f) ? 0.f : sum[i][j] * factor;
-      if (column < DV) y[column * p.y_side.column] = activate<ACT, false>(r, p.alpha, p.beta);
+      if (column < DV) y[column * p.y_side.column] = of_f32<T>(activate<ACT, false>(r, p.alpha, p.beta));
     }
   }
 }
