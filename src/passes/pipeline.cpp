@@ -38,7 +38,7 @@ const std::vector<Pass>& pipeline() {
       {"canonical", "rewrites equivalent forms of a node to one form", canonical},
       {"cancel_apart", "drops pairs of transposes with elementwise nodes between them", cancel_apart},
       {"recognise_activations", "finds activations spelled out in small ops", recognise_activations},
-      {"recognise_softmax", "finds softmax spelled out", recognise_softmax},
+      {"recognise_softmax", "finds softmax and its logarithm spelled out", recognise_softmax},
       {"recognise_layer_norm", "finds layer and RMS normalisations spelled out", recognise_layer_norm},
       {"recognise_group_norm", "finds normalisations of groups of channels spelled out", recognise_group_norm},
       {"recognise_lp_norm", "finds vectors divided by their length spelled out", recognise_lp_norm},

@@ -49,10 +49,23 @@ bool to_softmax(ir::Graph& graph, ir::NodeId id) {
   return true;
 }
 
+/// x - log(sum(exp(x))) along one axis.
+bool to_log_softmax(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node node = graph.node(id);
+  if (node.op != "Sub" || !same_shape(graph, node.inputs[0], node.outputs[0])) return false;
+  const ir::Node* sum = made_by(graph, behind_ones(graph, node.inputs[1]), "ReduceLogSumExp");
+  const auto axis = sum && sum->inputs[0] == node.inputs[0] ? axis_reduced(graph, *sum) : std::nullopt;
+  if (!axis || !is_of_lines(graph, node.inputs[1], node.inputs[0], *axis)) return false;
+  replace(graph, id,
+          graph.apply("LogSoftmax", {node.inputs[0]}, {{"axis", static_cast<int64_t>(*axis)}},
+                      joined(sum->origins, node.origins), graph.value(node.outputs[0]).name));
+  return true;
+}
+
 }  // namespace
 
 bool recognise_softmax(ir::Graph& graph) {
-  return each_node(graph, [&](ir::NodeId id) { return to_softmax(graph, id); });
+  return each_node(graph, [&](ir::NodeId id) { return to_softmax(graph, id) || to_log_softmax(graph, id); });
 }
 
 }  // namespace tenon::passes

@@ -318,48 +318,46 @@ ir::ValueId joined(ir::Graph& graph, const std::vector<ir::ValueId>& parts) {
   return graph.apply("Concat", parts, {{"axis", int64_t{3}}}, {"joined"});
 }
 
-/// The mean of squares, along the channels where no other axes are given.
-Net mean_of_squares(bool is_shared, const std::vector<int64_t>& axes = {3}) {
-  Net net;
-  ir::Graph& graph = net.graph;
-  const ir::ValueId x = graph.apply("Cast", {net.input(5, 16)}, {{"to", int64_t{1}}}, {"wide"}, "wide");
-  const ir::ValueId along =
-      graph.add_constant("", Tensor::of<int64_t>(DType::i64, {static_cast<int64_t>(axes.size())}, axes));
-  const ir::ValueId square = graph.apply("Mul", {x, x}, {}, {"square"}, "square");
-  const ir::ValueId mean = graph.apply("ReduceMean", {square, along}, {{"keepdims", int64_t{0}}}, {"mean"}, "mean");
-  net.finish(is_shared ? std::vector{mean, square} : std::vector{mean});
-  return net;
+ir::ValueId reduced(Net& net, const char* op, ir::ValueId x, const std::vector<int64_t>& axes) {
+  const Dims size{static_cast<int64_t>(axes.size())};
+  const ir::ValueId along = net.graph.add_constant("", Tensor::of<int64_t>(DType::i64, size, axes));
+  return net.graph.apply(op, {x, along}, {{"keepdims", int64_t{0}}}, {op}, op);
+}
+ir::ValueId widened(Net& net) {
+  return net.graph.apply("Cast", {net.input(5, 16)}, {{"to", int64_t{1}}}, {"wide"}, "wide");
 }
 
 TEST(ElementwiseReductions, AreFoundWhereNobodyElseReadsWhatIsReduced) {
-  const Net net = mean_of_squares(false);
-  EXPECT_EQ(groups_of(net.graph), "tenon:ElementwiseReduce square mean");
+  const auto mean_of_squares = [](bool is_shared, const std::vector<int64_t>& axes) {
+    Net net;
+    const ir::ValueId x = widened(net), square = net.graph.apply("Mul", {x, x}, {}, {"square"}, "square");
+    const ir::ValueId mean = reduced(net, "ReduceMean", square, axes);
+    net.finish(is_shared ? std::vector{mean, square} : std::vector{mean});
+    return net;
+  };
+  const Net net = mean_of_squares(false, {3});
+  EXPECT_EQ(groups_of(net.graph), "tenon:ElementwiseReduce square ReduceMean");
   gives_the_same(net, "Cast tenon:ElementwiseReduce");
-  EXPECT_EQ(groups_of(mean_of_squares(true).graph), "");
+  EXPECT_EQ(groups_of(mean_of_squares(true, {3}).graph), "");
   EXPECT_EQ(groups_of(mean_of_squares(false, {}).graph), "");
 }
 
 TEST(ElementwiseReductions, TakeProgramsAsTheyAre) {
   Net net;
-  ir::Graph& graph = net.graph;
   const std::vector<std::string> program{"silu %0", "mul %1 %0"};
-  const ir::ValueId y = graph.apply("tenon:Elementwise", {net.input(5, 16)}, {{"program", program}}, {"map"}, "map");
-  const ir::ValueId axes = graph.add_constant("", Tensor::of<int64_t>(DType::i64, {1}, std::array<int64_t, 1>{-1}));
-  net.finish({graph.apply("ReduceMax", {y, axes}, {}, {"max"}, "max")});
-  EXPECT_EQ(groups_of(graph), "tenon:ElementwiseReduce map max");
+  const ir::ValueId y =
+      net.graph.apply("tenon:Elementwise", {net.input(5, 16)}, {{"program", program}}, {"map"}, "map");
+  net.finish({reduced(net, "ReduceMax", y, {-1})});
+  EXPECT_EQ(groups_of(net.graph), "tenon:ElementwiseReduce map ReduceMax");
   gives_the_same(net, "tenon:ElementwiseReduce");
 }
 
 TEST(ElementwiseReductions, HaveNumbersInTheirProgram) {
   Net net;
-  ir::Graph& graph = net.graph;
-  const ir::ValueId x = net.input(5, 16);
-  const ir::ValueId half = graph.add_constant("", Tensor::of<float>(DType::f32, {}, std::array{0.5f}));
-  const ir::ValueId y = graph.apply("Mul", {graph.apply("Cast", {x}, {{"to", int64_t{1}}}, {"wide"}, "wide"), half}, {},
-                                    {"scale"}, "scaled");
-  const ir::ValueId axes = graph.add_constant("", Tensor::of<int64_t>(DType::i64, {2}, std::array<int64_t, 2>{1, 2}));
-  net.finish({graph.apply("ReduceSum", {y, axes}, {}, {"sum"}, "sum")});
-  EXPECT_EQ(groups_of(graph), "tenon:ElementwiseReduce scale sum");
+  const ir::ValueId half = net.graph.add_constant("", Tensor::of<float>(DType::f32, {}, std::array{0.5f}));
+  const ir::ValueId y = net.graph.apply("Mul", {widened(net), half}, {}, {"scale"}, "scaled");
+  net.finish({reduced(net, "ReduceSum", y, {1, 2})});
+  EXPECT_EQ(groups_of(net.graph), "tenon:ElementwiseReduce scale ReduceSum");
   EXPECT_EQ(std::get<std::vector<std::string>>(fused_of(net).nodes[1].attributes.at("program")),
             std::vector<std::string>{"mul %0 0.5"});
   gives_the_same(net, "Cast tenon:ElementwiseReduce");
