@@ -24,7 +24,7 @@ WeightView weights_of(const ir::Graph& graph, const ir::Node& anchor, const Fact
     const bool winograd = view.groups == 1 && dims.rank() == 4 && dims[2] == 3 && dims[3] == 3 &&
                           anchor.integers("strides", {1, 1}) == std::vector<int64_t>{1, 1} &&
                           anchor.integers("dilations", {1, 1}) == std::vector<int64_t>{1, 1};
-    view.pairable = !winograd && dims[1] % 2 == 0;  // Winograd multiplies words, and pairs end with kernel rows
+    view.pairable = !winograd && dims[1] % 2 == 0;  // Winograd multiplies int16, and pairs end with kernel rows
   } else if (anchor.integer("transB", 0)) {
     view.rows = dims[0], view.inner = dims[1], view.row_stride = dims[1], view.inner_stride = 1;
   } else {

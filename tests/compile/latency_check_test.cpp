@@ -173,9 +173,9 @@ TEST(slower_to_f32, tries_all_in_floating_point_and_gives_a_plan_that_was_tuned)
   expect_same_results(three_integers(), plan.graph);
 }
 
-/// Beside a layer on bytes one on words: either may be slower, but where the device's integers are fast only the
+/// Beside a layer on bytes one on int16: either may be slower, but where the device's integers are fast only the
 /// latter.
-TEST(slower_to_f32, puts_words_into_floating_point_with_the_same_results) {
+TEST(slower_to_f32, puts_int16_into_floating_point_with_the_same_results) {
   const char* const text =
       "graph \"g\"\ninput %x : f32[1,4,4,2]\nconst %w : i8[2,2,1,1] = {1, -2, 3, 4}\nconst %ws : f32[1] = {0.1}\n"
       "const %s : f32[] = {0.01}\nconst %z : u16[] = {30000}\nconst %t : f32[] = {0.5}\nconst %u : u8[] = {7}\n"

@@ -256,12 +256,12 @@ std::unique_ptr<backends::Step> make(const Problem& problem) {
 }
 
 const backends::KernelRegistrar pairs({"tenon:Int8Conv", "int8x2", 2, refuses<0>, make<0>, "int8_direct"});
-const backends::KernelRegistrar words({"tenon:Int8Conv", "int8_int16", 1, refuses<1>, make<1>, "int8_direct"});
+const backends::KernelRegistrar widened({"tenon:Int8Conv", "int8_int16", 1, refuses<1>, make<1>, "int8_direct"});
 const backends::KernelRegistrar dot({"tenon:Int8Conv", "int8_dot", 4, refuses<dot_at>, make<dot_at>, "int8_direct"});
 /// Of frames, which they read where these lie.
 const backends::KernelRegistrar frames_pairs({"tenon:Int8FramesConv", "int8x2", 2, refuses<0>, make<0>, "int8_direct"});
-const backends::KernelRegistrar frames_words({"tenon:Int8FramesConv", "int8_int16", 1, refuses<1>, make<1>,
-                                              "int8_direct"});
+const backends::KernelRegistrar frames_widened({"tenon:Int8FramesConv", "int8_int16", 1, refuses<1>, make<1>,
+                                                "int8_direct"});
 const backends::KernelRegistrar frames_dot({"tenon:Int8FramesConv", "int8_dot", 4, refuses<dot_at>, make<dot_at>,
                                             "int8_direct"});
 const backends::KernelRegistrar depthwise({"tenon:Int8Conv", "int8_depthwise", 5, refuses<3>, make<3>,

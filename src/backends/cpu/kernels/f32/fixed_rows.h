@@ -20,10 +20,10 @@ TENON_INLINE Bytes lower(Bytes v) { return _mm512_and_si512(v, _mm512_set1_epi8(
 TENON_INLINE Bytes upper(Bytes v) { return lower(_mm512_srli_epi16(v, 4)); }
 TENON_INLINE Bytes every(int32_t x) { return _mm512_set1_epi32(x); }
 TENON_INLINE Bytes no_bytes() { return _mm512_setzero_si512(); }
-TENON_INLINE Bytes words_of(Bytes weights, Bytes x) { return _mm512_maddubs_epi16(weights, x); }
-TENON_INLINE Bytes add_words(Bytes a, Bytes b) { return _mm512_add_epi16(a, b); }
-TENON_INLINE Bytes add_up(Bytes sum, Bytes words) {
-  return _mm512_add_epi32(sum, _mm512_madd_epi16(words, _mm512_set1_epi16(1)));
+TENON_INLINE Bytes int16_of(Bytes weights, Bytes x) { return _mm512_maddubs_epi16(weights, x); }
+TENON_INLINE Bytes add_int16(Bytes a, Bytes b) { return _mm512_add_epi16(a, b); }
+TENON_INLINE Bytes add_up(Bytes sum, Bytes partial) {
+  return _mm512_add_epi32(sum, _mm512_madd_epi16(partial, _mm512_set1_epi16(1)));
 }
 TENON_INLINE Bytes minus_product(const std::byte* zeros, int32_t x) {
   const Bytes zero = _mm512_add_epi32(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)zeros)), every(8));
@@ -40,10 +40,10 @@ TENON_INLINE Bytes lower(Bytes v) { return _mm256_and_si256(v, _mm256_set1_epi8(
 TENON_INLINE Bytes upper(Bytes v) { return lower(_mm256_srli_epi16(v, 4)); }
 TENON_INLINE Bytes every(int32_t x) { return _mm256_set1_epi32(x); }
 TENON_INLINE Bytes no_bytes() { return _mm256_setzero_si256(); }
-TENON_INLINE Bytes words_of(Bytes weights, Bytes x) { return _mm256_maddubs_epi16(weights, x); }
-TENON_INLINE Bytes add_words(Bytes a, Bytes b) { return _mm256_add_epi16(a, b); }
-TENON_INLINE Bytes add_up(Bytes sum, Bytes words) {
-  return _mm256_add_epi32(sum, _mm256_madd_epi16(words, _mm256_set1_epi16(1)));
+TENON_INLINE Bytes int16_of(Bytes weights, Bytes x) { return _mm256_maddubs_epi16(weights, x); }
+TENON_INLINE Bytes add_int16(Bytes a, Bytes b) { return _mm256_add_epi16(a, b); }
+TENON_INLINE Bytes add_up(Bytes sum, Bytes partial) {
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(partial, _mm256_set1_epi16(1)));
 }
 TENON_INLINE Bytes minus_product(const std::byte* zeros, int32_t x) {
   const Bytes zero = _mm256_add_epi32(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)zeros)), every(8));
@@ -59,7 +59,7 @@ TENON_INLINE void add_dots(Bytes& sum, Bytes weights, const int8_t* x) {
 #endif
 
 // Steps of K after which sums of 16 bits might not hold another product of 15 * 128 twice.
-constexpr int64_t kWordSteps = 32;
+constexpr int64_t kInt16Steps = 32;
 
 bool fix_row(const BlockWeights& w, const float* a, const FixedRow& to) {
   const int64_t whole = whole_steps(w);
@@ -117,11 +117,11 @@ void multiply_fixed_panel(const BlockWeights& w, const FixedRow& row, const std:
       for (int h = 0; h < 2; ++h) sum[kind][h] = w.has_zeros ? minus_product(zeros + h * kLanes, all) : every(-8 * all);
     }
     for (int64_t step = 0; step < whole;) {
-      const int64_t end = kDots || whole - step < kWordSteps ? whole : step + kWordSteps;
-      Bytes words[kKinds][2];
+      const int64_t end = kDots || whole - step < kInt16Steps ? whole : step + kInt16Steps;
+      Bytes partial[kKinds][2];
       if constexpr (!kDots) {
         TENON_UNROLL
-        for (int kind = 0; kind < kKinds; ++kind) words[kind][0] = words[kind][1] = no_bytes();
+        for (int kind = 0; kind < kKinds; ++kind) partial[kind][0] = partial[kind][1] = no_bytes();
       }
       for (; step < end; step += 8, integers += kChunk, x += 8 * kKinds) {
         TENON_UNROLL
@@ -138,8 +138,8 @@ void multiply_fixed_panel(const BlockWeights& w, const FixedRow& row, const std:
             } else {
               int32_t four[2];
               std::memcpy(four, x + kind * 8, sizeof four);
-              words[kind][h] = add_words(words[kind][h], words_of(low, every(four[0])));
-              words[kind][h] = add_words(words[kind][h], words_of(high, every(four[1])));
+              partial[kind][h] = add_int16(partial[kind][h], int16_of(low, every(four[0])));
+              partial[kind][h] = add_int16(partial[kind][h], int16_of(high, every(four[1])));
             }
           }
         }
@@ -147,8 +147,8 @@ void multiply_fixed_panel(const BlockWeights& w, const FixedRow& row, const std:
       if constexpr (!kDots) {
         TENON_UNROLL
         for (int kind = 0; kind < kKinds; ++kind) {
-          sum[kind][0] = add_up(sum[kind][0], words[kind][0]);
-          sum[kind][1] = add_up(sum[kind][1], words[kind][1]);
+          sum[kind][0] = add_up(sum[kind][0], partial[kind][0]);
+          sum[kind][1] = add_up(sum[kind][1], partial[kind][1]);
         }
       }
     }

@@ -25,7 +25,7 @@ struct Int8Conv {
   const float* multiplier;  // out_c: input scale times weight scale
   const float* bias;        // out_c, or null
   int32_t in_zero;
-  float in_scale = 1;  // of inputs of 16 bits, which are floats: "int16" and "int16_dot" make words of them
+  float in_scale = 1;  // of inputs of 16 bits, which are floats: "int16" and "int16_dot" make int16 of them
   int32_t in_low = -UINT8_MAX, in_high = UINT8_MAX;  // the least and the largest input less its zero point
   const float* residual_scale;  // out_c, or null
   int32_t residual_zero;

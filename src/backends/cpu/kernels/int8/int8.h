@@ -50,8 +50,8 @@ constexpr bool takes_floats(Int8Form form) { return form == Int8Form::of_floats 
 // Tiles whose sums are finished together, as what finishes them is faster the longer it goes on.
 constexpr int kTilesTogether = 4;
 
-// Sums over windows that are read where they lie: in a copy of some rows of the image, as words less the zero point,
-// as bytes, or as words made of floats. A window is runs of neighbouring numbers, a kernel row or a tap each. Windows
+// Sums over windows that are read where they lie: in a copy of some rows of the image, as int16 less the zero point,
+// as bytes, or as int16 made of floats. A window is runs of neighbouring numbers, a kernel row or a tap each. Windows
 // of one tap without padding are pixels one behind the other, copied or in the image itself.
 struct Int8Plan {
   ConvShape shape;
@@ -67,7 +67,7 @@ struct Int8Plan {
   int64_t run_pieces, run_numbers;  // pieces that a run of so many numbers was cut into
   int64_t run_block;             // runs multiplied before the next tile is; a panel of their weights stays in L1
   int32_t in_zero;
-  float in_scale;  // of inputs that are floats: words are these by it, within low and high, and in_zero
+  float in_scale;  // of inputs that are floats: int16 are these by it, within low and high, and in_zero
   int32_t in_low, in_high;
   bool pixels, in_place;  // windows are pixels; nothing is copied
   int64_t pitch;          // bytes from pixel to pixel where windows are pixels
@@ -100,7 +100,7 @@ struct FramesOutside {
   }
 };
 
-// F(2x2, 3x3) in words, with twice the usual weight transform on either side, so that it stays within integers: sums
+// F(2x2, 3x3) in int16, with twice the usual weight transform on either side, so that it stays within integers: sums
 // are four times those of the convolution.
 struct Int8WinogradPlan {
   ConvShape shape;
@@ -109,7 +109,7 @@ struct Int8WinogradPlan {
   const uint8_t* zeros;     // in_c times the zero point
   int32_t in_zero;
   int64_t tiles_h, tiles_w, tiles;  // per image, per image, all images
-  int64_t channels;                 // in_c padded to whole vectors of words
+  int64_t channels;                 // in_c padded to whole vectors of int16
   int64_t blocks;
   bool by_channels;     // workers share all transformed tiles and split output channels; otherwise they split tiles
   int64_t block_tiles;  // tiles transformed and multiplied together

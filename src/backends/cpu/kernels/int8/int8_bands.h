@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of an image in which windows lie as they are: words less the zero point, bytes, or words made of floats. They
+// Copies of an image in which windows lie as they are: int16 less the zero point, bytes, or int16 made of floats. They
 // are rows with their padding, or for kernels of one tap the pixels that are read.
 #pragma once
 
 #include "backends/cpu/kernels/int8/int8.h"
 
 #include "backends/cpu/kernels/int8/int8_windows.h"
-#include "backends/cpu/kernels/int8/quantise_words.h"
+#include "backends/cpu/kernels/int8/quantise_int16.h"
 
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
@@ -23,10 +23,10 @@ struct OfBytes {
   }
   TENON_INLINE Element* pad(Element* to, int64_t count) const { return copy_padding(to, count, zero); }
 };
-struct OfFloats : WordQuantiser {
+struct OfFloats : Int16Quantiser {
   using From = float;
   using Element = int16_t;
-  explicit OfFloats(const Int8Plan& plan) : WordQuantiser(plan.in_scale, plan.in_zero, plan.in_low, plan.in_high) {}
+  explicit OfFloats(const Int8Plan& plan) : Int16Quantiser(plan.in_scale, plan.in_zero, plan.in_low, plan.in_high) {}
 };
 
 // Pixels of all channels of a slice from column -pad_left to fill a copied row; a `row` of null lies outside the image.

@@ -60,7 +60,7 @@ class ColumnFinish {
         whole[v] = to_int(y[v]);
       }
     }
-    const IVec ab = to_words(whole[0], whole[1], out_zero_), cd = to_words(whole[2], whole[3], out_zero_);
+    const IVec ab = to_int16(whole[0], whole[1], out_zero_), cd = to_int16(whole[2], whole[3], out_zero_);
     store_channels<kWhole>(out, clamp_bytes(to_bytes_in_lanes(ab, cd), low_, high_), channels_);
   }
 

@@ -42,8 +42,8 @@ TENON_INLINE void sum_taps(const uint8_t* const* taps, int pairs, int64_t c, con
   // A pair's channels come in the order of pair_low and pair_high; so do their first sums.
   const auto pair = [&](int p, IVec& l, IVec& h) __attribute__((always_inline)) {
     const IVec a = widen16(taps[2 * p] + c), b = widen16(taps[2 * p + 1] + c);
-    add_words(l, pair_low(a, b), w + p * 2 * kBlock);
-    add_words(h, pair_high(a, b), w + p * 2 * kBlock + kBlock);
+    add_int16(l, pair_low(a, b), w + p * 2 * kBlock);
+    add_int16(h, pair_high(a, b), w + p * 2 * kBlock + kBlock);
   };
   if constexpr (kPairs > 0) {
     TENON_UNROLL

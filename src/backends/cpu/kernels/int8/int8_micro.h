@@ -11,11 +11,11 @@ namespace tenon::cpu::TENON_ISA_NAMESPACE {
 // sum += the products of x and one of a unit's two vectors of weights. `ones` are of 16 bits.
 template <Int8Form kForm>
 static TENON_INLINE void add_products(IVec& sum, IVec x, const std::byte* weights, IVec loaded, IVec ones) {
-  if constexpr (kForm == Int8Form::int16 || kForm == Int8Form::of_floats) add_words(sum, x, loaded);
+  if constexpr (kForm == Int8Form::int16 || kForm == Int8Form::of_floats) add_int16(sum, x, loaded);
   if constexpr (kForm == Int8Form::int8x2) add_pairs(sum, x, weights, ones);
 #ifdef __AVX2__
   if constexpr (kForm == Int8Form::dot) add_dots(sum, x, loaded);
-  if constexpr (kForm == Int8Form::of_floats_dot) add_word_dots(sum, x, loaded);
+  if constexpr (kForm == Int8Form::of_floats_dot) add_int16_dots(sum, x, loaded);
 #endif
 }
 

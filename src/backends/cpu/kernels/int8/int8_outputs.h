@@ -63,7 +63,7 @@ class ByteRows {
                          uint8_t* out, int64_t step) const {
     const ByteRows* rows = this;
     __asm__ volatile("" : "+r"(rows));
-    const IVec first = rows->words(a, residual), second = rows->words(b, residual + residual_step);
+    const IVec first = rows->as_int16(a, residual), second = rows->as_int16(b, residual + residual_step);
     const IVec in_order = _mm512_permutexvar_epi32(rows->order_, to_bytes_in_lanes(first, second));
     const IVec v = kPlain ? in_order : clamp_bytes(in_order, rows->low_, rows->high_);
     extract_half<0>(out, v);
@@ -98,7 +98,7 @@ class ByteRows {
   static constexpr bool kNearly = kIsNear<Act>;
 
 #ifdef __AVX512F__
-  TENON_INLINE IVec words(const IVec (&sums)[2], const uint8_t* residual) const {
+  TENON_INLINE IVec as_int16(const IVec (&sums)[2], const uint8_t* residual) const {
     Vec x[2];
     TENON_UNROLL
     for (int i = 0; i < 2; ++i) {
@@ -115,11 +115,11 @@ class ByteRows {
       }
       if constexpr (!kInSteps) x[i] = mul(activate<Act>(x[i], epilogue_, slopes_[i]), inverse_[i]);
     }
-    return words_of(to_int(x[0]), to_int(x[1]));
+    return int16_of(to_int(x[0]), to_int(x[1]));
   }
 #endif
 
-  TENON_INLINE IVec words_of(IVec a, IVec b) const { return kPlain ? pack_words(a, b) : to_words(a, b, zero_point_); }
+  TENON_INLINE IVec int16_of(IVec a, IVec b) const { return kPlain ? pack_int16(a, b) : to_int16(a, b, zero_point_); }
 
   // run() of more than one vector of channels; kWhole: of two whole ones.
   template <bool kWhole>
@@ -161,7 +161,7 @@ class ByteRows {
       finish_reals<kEach>(x, r, n);
     }
 #undef TENON_EACH
-    const IVec v = to_bytes(words_of(n[0], n[1]), words_of(n[2], n[3]));
+    const IVec v = to_bytes(int16_of(n[0], n[1]), int16_of(n[2], n[3]));
     return kPlain ? v : clamp_bytes(v, low_, high_);
   }
 

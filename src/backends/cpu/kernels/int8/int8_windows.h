@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of windows copied beside each other: bytes as they are, or words of them less the zero point.
+// Numbers of windows copied beside each other: bytes as they are, or int16 of them less the zero point.
 #pragma once
 
 #include "backends/cpu/kernels/int8/int8.h"
@@ -11,19 +11,19 @@
 namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
 
-// Eight words of bytes less the zero point.
+// Eight int16 of bytes less the zero point.
 TENON_INLINE void copy_eight(int16_t* to, const uint8_t* from, __m128i zero) {
   _mm_storeu_si128((__m128i*)to, _mm_sub_epi16(_mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i*)from)), zero));
 }
 
-// What a form multiplies: bytes as they are, or words of them less the zero point. Ends of vectors overlap, which is
+// What a form multiplies: bytes as they are, or int16 of them less the zero point. Ends of vectors overlap, which is
 // faster than a loop over what is left.
 TENON_INLINE int16_t* copy_taps(int16_t* to, const uint8_t* from, int64_t count, int32_t zero_point) {
-  constexpr int64_t kWords = 2 * kLanes;
-  if (count >= kWords) {
+  constexpr int64_t kPerVector = 2 * kLanes;
+  if (count >= kPerVector) {
     const IVec zero = iset16(zero_point);
-    for (int64_t at = 0; at < count; at += kWords) {
-      const int64_t begin = smaller(at, count - kWords);
+    for (int64_t at = 0; at < count; at += kPerVector) {
+      const int64_t begin = smaller(at, count - kPerVector);
       istore(to + begin, isub16(widen16(from + begin), zero));
     }
   } else if (count >= 8) {

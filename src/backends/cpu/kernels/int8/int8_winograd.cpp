@@ -21,7 +21,7 @@ class Int8WinogradKernel final : public Int8Kernel {
     plan_.output = lists_->output();
     plan_.zeros = zeros_->data();
     plan_.in_zero = conv.in_zero;
-    plan_.channels = align_up(conv.shape.in_c, block);  // a block's sums and a vector of words are as many
+    plan_.channels = align_up(conv.shape.in_c, block);  // a block's sums and a vector of int16 are as many
     plan_.blocks = ceil_div(conv.shape.out_c, block);
     pack(conv, block);
     fit(conv.shape, threads);

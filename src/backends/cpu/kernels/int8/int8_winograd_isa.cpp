@@ -7,7 +7,7 @@ namespace tenon::cpu::TENON_ISA_NAMESPACE {
 namespace {
 
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-constexpr int kWords = 2 * kLanes;  // in a vector
+constexpr int kPerVector = 2 * kLanes;  // in a vector
 
 TENON_INLINE void transform_line(const IVec (&d)[4], IVec (&o)[4]) {
   o[0] = isub16(d[0], d[2]);
@@ -16,10 +16,10 @@ TENON_INLINE void transform_line(const IVec (&d)[4], IVec (&o)[4]) {
   o[3] = isub16(d[1], d[3]);
 }
 
-// Words of one tile: at(y, x) gives those of an input pixel. A zero point common to all pixels is left in one point
-// only, four times.
+// Values of one tile, int16: at(y, x) gives those of an input pixel. A zero point common to all pixels is left in one
+// point only, four times.
 template <class Load>
-TENON_INLINE void transform_words(const Load& at, IVec four_zeros, int16_t* v, int64_t v_point) {
+TENON_INLINE void transform_int16(const Load& at, IVec four_zeros, int16_t* v, int64_t v_point) {
   IVec columns[4][4];
   TENON_UNROLL
   for (int x = 0; x < 4; ++x) {
@@ -46,15 +46,16 @@ __attribute__((noinline)) void transform_tile(const Int8WinogradPlan& plan, cons
   const int64_t image = tile / (plan.tiles_h * plan.tiles_w), rest = tile - image * plan.tiles_h * plan.tiles_w;
   const int64_t y0 = rest / plan.tiles_w * 2 - s.pad_top, x0 = rest % plan.tiles_w * 2 - s.pad_left;
   const uint8_t* base = in + image * s.in_image + y0 * s.in_row + x0 * s.in_pixel;
-  const int64_t row = s.in_row, pixel = s.in_pixel, whole = s.in_c / kWords * kWords;
+  const int64_t row = s.in_row, pixel = s.in_pixel, whole = s.in_c / kPerVector * kPerVector;
   const int64_t left = s.in_c - whole;
   const IVec four_zeros = iset16(4 * plan.in_zero);
   const bool inside = y0 >= 0 && x0 >= 0 && y0 + 4 <= s.in_h && x0 + 4 <= s.in_w;
   if (inside)
-    for (int64_t c = 0; c < whole; c += kWords) {
+    for (int64_t c = 0; c < whole; c += kPerVector) {
       const uint8_t* p = base + c;
-      transform_words([=](int y, int x) __attribute__((always_inline)) { return widen16(p + y * row + x * pixel); },
-                      four_zeros, v + c, plan.v_point);
+      transform_int16(
+          [=](int y, int x) __attribute__((always_inline)) { return widen16(p + y * row + x * pixel); }, four_zeros,
+          v + c, plan.v_point);
     }
   if (inside && !left) return;
   const uint8_t* source[4][4];
@@ -63,13 +64,14 @@ __attribute__((noinline)) void transform_tile(const Int8WinogradPlan& plan, cons
       const bool valid = y0 + y >= 0 && y0 + y < s.in_h && x0 + x >= 0 && x0 + x < s.in_w;
       source[y][x] = valid ? base + y * row + x * pixel : plan.zeros;
     }
-  for (int64_t c = inside ? whole : 0; c < whole; c += kWords)
-    transform_words([&](int y, int x) __attribute__((always_inline)) { return widen16(source[y][x] + c); }, four_zeros,
-                    v + c, plan.v_point);
+  for (int64_t c = inside ? whole : 0; c < whole; c += kPerVector)
+    transform_int16(
+        [&](int y, int x) __attribute__((always_inline)) { return widen16(source[y][x] + c); }, four_zeros, v + c,
+        plan.v_point);
   if (left)
-    transform_words(
+    transform_int16(
         [&](int y, int x) __attribute__((always_inline)) {
-          alignas(64) uint8_t copy[kWords] = {};
+          alignas(64) uint8_t copy[kPerVector] = {};
           __builtin_memcpy(copy, source[y][x] + whole, left);
           return widen16(copy);
         },

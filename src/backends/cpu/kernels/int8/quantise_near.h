@@ -33,7 +33,7 @@ class ByteQuantiser {
     }
     const Vec farthest = larger_or_nan(larger_or_nan(far[0], far[1]), larger_or_nan(far[2], far[3]));
     if (__builtin_expect(!all_less(farthest, set1(0.4999f)), 0)) divide(x, n);
-    return to_bytes(to_words(n[0], n[1], zero_), to_words(n[2], n[3], zero_));
+    return to_bytes(to_int16(n[0], n[1], zero_), to_int16(n[2], n[3], zero_));
   }
 
  private:

@@ -29,11 +29,11 @@ static TENON_INLINE IVec isub16(IVec a, IVec b) { return _mm512_sub_epi16(a, b);
 static TENON_INLINE IVec quarter(IVec a) { return _mm512_srai_epi32(a, 2); }
 // sum += products of x and the weights at w, of 16 bits or (two neighbours at a time) of 8. As intrinsics the compiler
 // keeps sums on the stack.
-static TENON_INLINE void add_words(IVec& sum, IVec x, const void* w) {
+static TENON_INLINE void add_int16(IVec& sum, IVec x, const void* w) {
   IVec t;
   __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(sum), "=&v"(t) : "v"(x), "m"(*(const __m512i_u*)w));
 }
-static TENON_INLINE void add_words(IVec& sum, IVec x, IVec w) {
+static TENON_INLINE void add_int16(IVec& sum, IVec x, IVec w) {
   IVec t;
   __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(sum), "=&v"(t) : "v"(x), "v"(w));
 }
@@ -47,14 +47,14 @@ static TENON_INLINE void add_pairs(IVec& sum, IVec x, const void* w, IVec ones) 
 static TENON_INLINE void add_dots(IVec& sum, IVec x, IVec w) {
   __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
 }
-// The same as add_words, where has_int8_dot.
-static TENON_INLINE void add_word_dots(IVec& sum, IVec x, IVec w) {
+// The same as add_int16, where has_int8_dot.
+static TENON_INLINE void add_int16_dots(IVec& sum, IVec x, IVec w) {
   __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
 }
 // Whole numbers of 16 bits.
-static TENON_INLINE void store_words(int16_t* p, IVec v) { _mm256_storeu_si256((__m256i*)p, _mm512_cvtepi32_epi16(v)); }
+static TENON_INLINE void store_int16(int16_t* p, IVec v) { _mm256_storeu_si256((__m256i*)p, _mm512_cvtepi32_epi16(v)); }
 static TENON_INLINE IVec ones16() { return _mm512_set1_epi16(1); }
-// Four bytes, or two words, in every 32 bits.
+// Four bytes, or two int16, in every 32 bits.
 static TENON_INLINE IVec spread4(const void* p) { return iset1(*reinterpret_cast<const int32_t*>(p)); }
 // 2 * kLanes bytes as 16 bits; neighbours of two such vectors side by side, in two halves; their sums back in order.
 static TENON_INLINE IVec widen16(const uint8_t* p) {
@@ -87,16 +87,16 @@ static TENON_INLINE void store_bytes(uint8_t* p, IVec a, IVec b, IVec zero_point
 // The first n, fewer than kBlock, of them; and of those at p into whole vectors.
 static TENON_INLINE void store_bytes_n(uint8_t* p, IVec a, IVec b, IVec zero_point, int n) {
   const __m512i low = _mm512_castsi256_si512(_mm512_cvtepi32_epi16(a));
-  const __m512i words = _mm512_inserti64x4(low, _mm512_cvtepi32_epi16(b), 1);
-  _mm512_mask_cvtepi16_storeu_epi8(p, (1u << n) - 1, _mm512_add_epi16(words, zero_point));
+  const __m512i both = _mm512_inserti64x4(low, _mm512_cvtepi32_epi16(b), 1);
+  _mm512_mask_cvtepi16_storeu_epi8(p, (1u << n) - 1, _mm512_add_epi16(both, zero_point));
 }
 static TENON_INLINE void load_bytes_n(uint8_t* to, const uint8_t* p, int n) {
   _mm256_storeu_si256((__m256i*)to, _mm256_maskz_loadu_epi8((1u << n) - 1, p));
 }
 // Two vectors as 16 bits; and the zero point added, both saturating; four such vectors as bytes, one behind the other.
-static TENON_INLINE IVec pack_words(IVec a, IVec b) { return _mm512_packs_epi32(a, b); }
-static TENON_INLINE IVec to_words(IVec a, IVec b, IVec zero_point) {
-  return _mm512_adds_epi16(pack_words(a, b), zero_point);
+static TENON_INLINE IVec pack_int16(IVec a, IVec b) { return _mm512_packs_epi32(a, b); }
+static TENON_INLINE IVec to_int16(IVec a, IVec b, IVec zero_point) {
+  return _mm512_adds_epi16(pack_int16(a, b), zero_point);
 }
 static TENON_INLINE IVec order_of_bytes() {
   return _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -162,11 +162,11 @@ static TENON_INLINE IVec isub16(IVec a, IVec b) { return _mm256_sub_epi16(a, b);
 static TENON_INLINE IVec quarter(IVec a) { return _mm256_srai_epi32(a, 2); }
 // sum += products of x and the weights at w, of 16 bits or (two neighbours at a time) of 8. As intrinsics the compiler
 // keeps sums on the stack.
-static TENON_INLINE void add_words(IVec& sum, IVec x, const void* w) {
+static TENON_INLINE void add_int16(IVec& sum, IVec x, const void* w) {
   IVec t;
   __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(sum), "=&x"(t) : "x"(x), "m"(*(const __m256i_u*)w));
 }
-static TENON_INLINE void add_words(IVec& sum, IVec x, IVec w) {
+static TENON_INLINE void add_int16(IVec& sum, IVec x, IVec w) {
   IVec t;
   __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(sum), "=&x"(t) : "x"(x), "x"(w));
 }
@@ -179,10 +179,10 @@ static TENON_INLINE void add_pairs(IVec& sum, IVec x, const void* w, IVec ones) 
 static TENON_INLINE void add_dots(IVec& sum, IVec x, IVec w) {
   __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w));
 }
-static TENON_INLINE void add_word_dots(IVec& sum, IVec x, IVec w) {
+static TENON_INLINE void add_int16_dots(IVec& sum, IVec x, IVec w) {
   __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(sum) : "x"(x), "x"(w));
 }
-static TENON_INLINE void store_words(int16_t* p, IVec v) {
+static TENON_INLINE void store_int16(int16_t* p, IVec v) {
   _mm_storeu_si128((__m128i*)p, _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
 }
 static TENON_INLINE IVec ones16() { return _mm256_set1_epi16(1); }
@@ -206,12 +206,12 @@ static TENON_INLINE IVec widen_u8(const uint8_t* p) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p));
 }
 static TENON_INLINE void store_bytes(uint8_t* p, IVec a, IVec b, IVec zero_point) {
-  const IVec words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8), v = _mm256_add_epi16(words, zero_point);
+  const IVec both = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8), v = _mm256_add_epi16(both, zero_point);
   _mm_storeu_si128((__m128i*)p, _mm_packus_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
 }
-static TENON_INLINE IVec pack_words(IVec a, IVec b) { return _mm256_packs_epi32(a, b); }
-static TENON_INLINE IVec to_words(IVec a, IVec b, IVec zero_point) {
-  return _mm256_adds_epi16(pack_words(a, b), zero_point);
+static TENON_INLINE IVec pack_int16(IVec a, IVec b) { return _mm256_packs_epi32(a, b); }
+static TENON_INLINE IVec to_int16(IVec a, IVec b, IVec zero_point) {
+  return _mm256_adds_epi16(pack_int16(a, b), zero_point);
 }
 static TENON_INLINE IVec to_bytes(IVec ab, IVec cd) {
   const IVec order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
@@ -272,9 +272,9 @@ static TENON_INLINE IVec iset16(int32_t x) { return _mm_set1_epi16(static_cast<i
 static TENON_INLINE IVec iadd16(IVec a, IVec b) { return _mm_add_epi16(a, b); }
 static TENON_INLINE IVec isub16(IVec a, IVec b) { return _mm_sub_epi16(a, b); }
 static TENON_INLINE IVec quarter(IVec a) { return _mm_srai_epi32(a, 2); }
-static TENON_INLINE void add_words(IVec& sum, IVec x, IVec w) { sum = iadd(sum, _mm_madd_epi16(x, w)); }
-static TENON_INLINE void add_words(IVec& sum, IVec x, const void* w) { add_words(sum, x, iload(w)); }
-static TENON_INLINE void store_words(int16_t* p, IVec v) { _mm_storel_epi64((__m128i*)p, _mm_packs_epi32(v, v)); }
+static TENON_INLINE void add_int16(IVec& sum, IVec x, IVec w) { sum = iadd(sum, _mm_madd_epi16(x, w)); }
+static TENON_INLINE void add_int16(IVec& sum, IVec x, const void* w) { add_int16(sum, x, iload(w)); }
+static TENON_INLINE void store_int16(int16_t* p, IVec v) { _mm_storel_epi64((__m128i*)p, _mm_packs_epi32(v, v)); }
 static TENON_INLINE void add_pairs(IVec& sum, IVec x, const void* w, IVec ones) {
   sum = iadd(sum, _mm_madd_epi16(_mm_maddubs_epi16(x, iload(w)), ones));
 }
@@ -296,12 +296,12 @@ static TENON_INLINE Vec larger_or_nan(Vec a, Vec b) {
 }
 static TENON_INLINE IVec widen_u8(const uint8_t* p) { return _mm_cvtepu8_epi32(_mm_cvtsi32_si128(four_bytes(p))); }
 static TENON_INLINE void store_bytes(uint8_t* p, IVec a, IVec b, IVec zero_point) {
-  const __m128i words = _mm_add_epi16(_mm_packs_epi32(a, b), zero_point);
-  _mm_storel_epi64((__m128i*)p, _mm_packus_epi16(words, words));
+  const __m128i both = _mm_add_epi16(_mm_packs_epi32(a, b), zero_point);
+  _mm_storel_epi64((__m128i*)p, _mm_packus_epi16(both, both));
 }
-static TENON_INLINE IVec pack_words(IVec a, IVec b) { return _mm_packs_epi32(a, b); }
-static TENON_INLINE IVec to_words(IVec a, IVec b, IVec zero_point) {
-  return _mm_adds_epi16(pack_words(a, b), zero_point);
+static TENON_INLINE IVec pack_int16(IVec a, IVec b) { return _mm_packs_epi32(a, b); }
+static TENON_INLINE IVec to_int16(IVec a, IVec b, IVec zero_point) {
+  return _mm_adds_epi16(pack_int16(a, b), zero_point);
 }
 static TENON_INLINE IVec to_bytes(IVec ab, IVec cd) { return _mm_packus_epi16(ab, cd); }
 static TENON_INLINE IVec iset8(int32_t x) { return _mm_set1_epi8(static_cast<int8_t>(x)); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floats to words as QuantizeLinear rounds them, mostly without a division.
+// Floats to int16 as QuantizeLinear rounds them, mostly without a division.
 #pragma once
 
 #include "backends/cpu/kernels/int8/simd_int8.h"
@@ -12,9 +12,9 @@ namespace {
 // Whole numbers within `low` and `high` that x are in steps of `scale`, and `zero`. A product with 1 / scale rounds as
 // the quotient does where it is not near halfway: three roundings err by 1.8e-7 of it. What is near, or no number, is
 // divided.
-class WordQuantiser {
+class Int16Quantiser {
  public:
-  TENON_INLINE WordQuantiser(float scale, int32_t zero, int32_t low, int32_t high)
+  TENON_INLINE Int16Quantiser(float scale, int32_t zero, int32_t low, int32_t high)
       : scale_(set1(scale)),
         // Of scales whose inverse is no normal number nothing is near.
         inverse_(set1(scale > 1e-30f && scale < 1e30f ? 1.f / scale : __builtin_nanf(""))),
@@ -25,27 +25,27 @@ class WordQuantiser {
   TENON_INLINE int16_t* copy(int16_t* to, const float* from, int64_t count) const {
     if (count < kLanes) {
       float numbers[kLanes] = {};
-      int16_t words[kLanes];
+      int16_t integers[kLanes];
       for (int64_t at = 0; at < count; ++at) numbers[at] = from[at];
-      store_words(words, words_of(load(numbers)));
-      for (int64_t at = 0; at < count; ++at) to[at] = words[at];
+      store_int16(integers, int16_of(load(numbers)));
+      for (int64_t at = 0; at < count; ++at) to[at] = integers[at];
       return to + count;
     }
     for (int64_t at = 0; at < count; at += kLanes) {
       const int64_t begin = smaller(at, count - kLanes);  // the last overlaps the one before
-      store_words(to + begin, words_of(load(from + begin)));
+      store_int16(to + begin, int16_of(load(from + begin)));
     }
     return to + count;
   }
   TENON_INLINE int16_t* pad(int16_t* to, int64_t count) const {
-    int16_t words[kLanes];
-    store_words(words, zero_);
-    for (int64_t at = 0; at < count; ++at) to[at] = words[0];
+    int16_t integers[kLanes];
+    store_int16(integers, zero_);
+    for (int64_t at = 0; at < count; ++at) to[at] = integers[0];
     return to + count;
   }
 
  private:
-  TENON_INLINE IVec words_of(Vec x) const {
+  TENON_INLINE IVec int16_of(Vec x) const {
     const Vec magnitude = set1(__builtin_bit_cast(float, 0x7fffffff));
     const Vec near = min(high_, max(low_, mul(x, inverse_)));
     IVec n = to_int(near);
