@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/fused_operands.h"
 #include "ops/op.h"
 
 namespace tenon::explain {
@@ -64,6 +65,7 @@ Work work_of(const Problem& problem) {
   for (const Operand& operand : problem.inputs) {
     if (operand.dtype == DType::i8 || operand.dtype == DType::u8) work.width = 1;
   }
+  if (ops::reads_int16(*problem.node)) work.width = 2;
   return work;
 }
 

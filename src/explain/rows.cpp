@@ -7,6 +7,7 @@
 #include "backends/backend.h"
 #include "explain/floor.h"
 #include "explain/report.h"
+#include "ops/fused_operands.h"
 #include "ops/op.h"
 #include "passes/groups.h"
 #include "plan/blocks.h"
@@ -44,7 +45,21 @@ std::optional<Precision> precision_of(const Problem& problem) {
   return problem.tf32 && product ? Precision::tf32 : Precision::fp32;
 }
 
+/// Whether a step has numbers of 16 bits, as integers, beside those of 32.
+bool has_int16(const Problem& problem) {
+  const auto holds = [&](DType type) {
+    const auto is = [type](const Operand& operand) { return operand && operand.dtype == type; };
+    return std::any_of(problem.inputs.begin(), problem.inputs.end(), is) ||
+           std::any_of(problem.outputs.begin(), problem.outputs.end(), is);
+  };
+  return ops::reads_int16(*problem.node) || (holds(DType::f32) && (holds(DType::i16) || holds(DType::u16)));
+}
+
 void set_precision(Row& row, std::optional<Precision> precision, const Problem& problem) {
+  if (precision == Precision::fp32 && has_int16(problem)) {
+    row.precision = std::nullopt, row.arithmetic = "int16";
+    return;
+  }
   row.precision = precision;
   row.arithmetic = precision                 ? std::string(name(*precision))
                    : problem.outputs.empty() ? "-"

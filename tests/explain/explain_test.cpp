@@ -109,6 +109,28 @@ TEST(Explain, AProfileGivesTimesInTheNetwork) {
   EXPECT_DOUBLE_EQ(report.microseconds, sum);
 }
 
+/// A convolution of activations of 16 bits, what reads them as such and what makes them.
+plan::Plan plan_of_int16() {
+  plan::Plan plan;
+  plan.graph = ir::parse(
+      "graph \"g\"\ninput %x : f32[1,4,4,2]\nconst %w : i8[2,2,1,1] = {1, 2, 3, 4}\nconst %ws : f32[2] = {0.1, 0.2}\n"
+      "const %s : f32[] = {0.5}\nconst %z : u16[] = {30000}\n"
+      "%c : f32[1,4,4,2] = tenon:Int16Conv(%x, %w, _, _, %s, %z, %ws) {layout=\"NHWC\"} from [\"c\"]\n"
+      "%r : f32[1,4,4,2] = Relu(%c) from [\"r\"]\n"
+      "%q : u16[1,4,4,2] = QuantizeLinear(%r, %s, %z) from [\"q\"]\noutput %q as \"y\"\n");
+  return plan;
+}
+
+TEST(Explain, ActivationsOf16BitsAreInt16) {
+  const Report report = explain(plan_of_int16(), {}, 1);
+  ASSERT_EQ(report.rows.size(), 3u);
+  EXPECT_EQ(report.rows[0].arithmetic, "int16");
+  EXPECT_EQ(report.rows[0].work.width, 2);
+  EXPECT_EQ(report.rows[1].arithmetic, "fp32");
+  EXPECT_EQ(report.rows[2].arithmetic, "int16");
+  EXPECT_NE(text(report).find("int16"), std::string::npos);
+}
+
 TEST(Explain, AnEngineWithoutAListOfNodesSaysSo) {
   const Folder folder;
   plan::Plan plan = plan_of(build_net(folder, odd_net()));
