@@ -9,6 +9,7 @@
 ///   abs, sqrt, floor, ceil, round (to nearest even), exp, log, sin, cos, tanh, erf, pow(a, b)
 ///   expm1_negative(x): e^x - 1, and log1p_exp(x): log(1 + e^x), both for x <= 0
 ///   scaled_sigmoid(a, x): a / (1 + e^-x)
+///   steps_within(x, step, low, high): x / step, rounded once, to nearest even and to within whole numbers; 0 for NaN
 /// Three compilers read this and the formulas: for floats and doubles (here), for vectors (cpu/kernels/value.h), and
 /// NVRTC as text without its includes (cuda/kernels/expressions.cuh).
 #if defined(__CUDACC_RTC__)
@@ -93,6 +94,11 @@ TENON_FUNCTION(expm1_negative, expm1)
 
 template <Scalar T> TENON_EXPR T log1p_exp(T x) { return log1p(exp(x)); }
 template <Scalar T> TENON_EXPR T scaled_sigmoid(T a, T x) { return a / (T(1) + exp(-x)); }
+template <Scalar T>
+TENON_EXPR T steps_within(T x, T step, T low, T high) {
+  const T steps = min(high, max(low, x / step));
+  return steps == steps ? round(steps) + T(0) : T(0);  // 0 has no sign
+}
 TENON_EXPR float power(float a, float b) { return __builtin_powf(a, b); }
 TENON_EXPR double power(double a, double b) { return __builtin_pow(a, b); }
 template <Scalar T> TENON_EXPR T pow(T a, T b) {

@@ -29,11 +29,13 @@ bool gives_bytes(const ir::Graph& graph, const ir::Node& node) {
          graph.value(node.inputs[0]).dtype == DType::f32;
 }
 
-/// A tree of elementwise nodes; with `bytes` also of scales between bytes and numbers, and of programs.
+/// Of what trees are made: elementwise nodes, these and programs, or both and scales between bytes and numbers.
+enum class Of : uint8_t { nodes, programs, bytes };
+
 class Program {
  public:
-  Program(ir::Graph& graph, ir::NodeId root, bool bytes)
-      : graph_(graph), root_(root), bytes_(bytes), shape_(*graph.value(graph.node(root).outputs[0]).shape) {}
+  Program(ir::Graph& graph, ir::NodeId root, Of of)
+      : graph_(graph), root_(root), of_(of), shape_(*graph.value(graph.node(root).outputs[0]).shape) {}
 
   bool build() {
     collect(root_);
@@ -43,8 +45,8 @@ class Program {
     if (rank != shape_.size()) return false;
     for (size_t at = 0; at < inputs_.size(); ++at) registers_[inputs_[at]] = "%" + std::to_string(at);
     for (ir::NodeId id : nodes_) write(graph_.node(id));
-    return !bytes_ || std::any_of(inputs_.begin(), inputs_.end(),
-                                  [&](ir::ValueId id) { return graph_.value(id).dtype == DType::u8; });
+    return of_ != Of::bytes || std::any_of(inputs_.begin(), inputs_.end(),
+                                           [&](ir::ValueId id) { return graph_.value(id).dtype == DType::u8; });
   }
 
   void install() {
@@ -60,11 +62,11 @@ class Program {
       if (graph_.value(graph_.node(*node).outputs[0]).users.empty()) graph_.remove(*node);
   }
 
-  static bool fits(const ir::Graph& graph, const ir::Node& node, bool bytes) {
+  static bool fits(const ir::Graph& graph, const ir::Node& node, Of of) {
     if (node.outputs.size() != 1 || !graph.value(node.outputs[0]).shape) return false;
-    if (bytes && (reads_bytes(graph, node) || gives_bytes(graph, node)))
+    if (of == Of::bytes && (reads_bytes(graph, node) || gives_bytes(graph, node)))
       return graph.value(node.inputs[0]).shape.has_value();
-    if (!formula_of(graph, node) && !(bytes && node.op == "tenon:Elementwise")) return false;
+    if (!formula_of(graph, node) && !(of != Of::nodes && node.op == "tenon:Elementwise")) return false;
     if (graph.value(node.outputs[0]).dtype != DType::f32) return false;
     for (size_t at = 0; at < node.inputs.size(); ++at) {
       const ir::ValueId id = node.inputs[at];
@@ -81,11 +83,12 @@ class Program {
   /// they are read, but not the bytes.
   bool is_inner(ir::ValueId input, ir::NodeId reader) const {
     const ir::NodeId maker = graph_.value(input).producer;
-    if (maker == ir::no_node || !fits(graph_, graph_.node(maker), bytes_)) return false;
+    if (maker == ir::no_node || !fits(graph_, graph_.node(maker), of_)) return false;
     if (started_ >= most_steps || inputs_.size() + 2 >= most_inputs ||
         inputs_.size() + awaited_ + operands_of(graph_.node(maker)) > most_inputs)
       return false;
-    if (bytes_ && reads_bytes(graph_, graph_.node(maker))) return graph_.value(input).shape->size() <= shape_.size();
+    if (of_ == Of::bytes && reads_bytes(graph_, graph_.node(maker)))
+      return graph_.value(input).shape->size() <= shape_.size();
     const bool is_shared = graph_.only_user(input) != reader ||
                            (reader != root_ && graph_.only_user(graph_.node(reader).outputs[0]) == ir::no_node);
     return !is_shared && *graph_.value(input).shape == shape_;
@@ -157,7 +160,7 @@ class Program {
 
   ir::Graph& graph_;
   ir::NodeId root_;
-  bool bytes_;
+  Of of_;
   ir::Shape shape_;
   size_t started_ = 0;
   size_t awaited_ = 0;  // operands of nodes that were begun, to be looked at
@@ -167,14 +170,14 @@ class Program {
   std::vector<std::string> lines_;
 };
 
-bool fuse(ir::Graph& graph, bool bytes) {
+bool fuse(ir::Graph& graph, Of of) {
   if (!ops::find("tenon:Elementwise")) return false;
   bool changed = false;
   // From the end, so that each tree is taken from its root.
   for (auto id = static_cast<ir::NodeId>(graph.nodes.size()); id-- > 0;) {
-    if (!graph.node(id).alive || !Program::fits(graph, graph.node(id), bytes)) continue;
-    if (bytes && !gives_bytes(graph, graph.node(id))) continue;
-    Program program(graph, id, bytes);
+    if (!graph.node(id).alive || !Program::fits(graph, graph.node(id), of)) continue;
+    if (of == Of::bytes && !gives_bytes(graph, graph.node(id))) continue;
+    Program program(graph, id, of);
     if (!program.build()) continue;
     program.install();
     changed = true;
@@ -184,7 +187,15 @@ bool fuse(ir::Graph& graph, bool bytes) {
 
 }  // namespace
 
-bool fuse_elementwise(ir::Graph& graph) { return fuse(graph, false); }
-bool fuse_bytes(ir::Graph& graph) { return fuse(graph, true); }
+bool fuse_elementwise(ir::Graph& graph) { return fuse(graph, Of::nodes); }
+bool fuse_bytes(ir::Graph& graph) { return fuse(graph, Of::bytes); }
+
+bool fuse_int16(ir::Graph& graph) {
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(),
+                   [](const ir::Node& node) { return node.alive && node.op == "tenon:FakeQuantize16"; }))
+    return false;
+  const bool changed = fuse_epilogue(graph);
+  return fuse(graph, Of::programs) || changed;
+}
 
 }  // namespace tenon::passes

@@ -38,8 +38,8 @@ namespace {
 
 /// What takes an activation alone: integer sums that become numbers, and normalisations of groups.
 bool only_activates(const ir::Graph& graph, const ir::Node& node) {
-  const bool takes =
-      node.op == "tenon:Int8Conv" || node.op == "InstanceNormalization" || node.op == "GroupNormalization";
+  const bool takes = node.op == "tenon:Int8Conv" || node.op == "tenon:Int16Conv" ||
+                     node.op == "InstanceNormalization" || node.op == "GroupNormalization";
   return takes && graph.value(node.outputs[0]).dtype == DType::f32 && !node.has("activation") && !node.has("residual");
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "passes/fake_quantize.h"
 #include "passes/pass.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -40,7 +41,11 @@ bool int8_to_f32(ir::Graph& graph, ir::NodeId id) {
     return graph.value(value).dtype == DType::u8 ? convert("DequantizeLinear", value, scale, zero) : value;
   };
   ir::ValueId x = read(input(0), x_scale, x_zero);
-  if (wide) x = convert("DequantizeLinear", convert("QuantizeLinear", x, x_scale, x_zero), x_scale, x_zero);
+  if (wide) {
+    const auto steps = steps_of(graph, input(x_scale), input(x_zero));
+    if (!steps) return false;
+    x = fake_quantize(graph, x, *steps, {}, graph.value(x).name);
+  }
   std::vector<ir::ValueId> inputs{x, graph.add_constant("", as_f32(weights, scales)), input(2)};
   if (input(3) != ir::no_value) inputs.push_back(read(input(3), r_scale, r_zero));
   while (inputs.back() == ir::no_value) inputs.pop_back();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "passes/fake_quantize.h"
 #include "passes/int8_weights.h"
 #include "passes/pass.h"
 #include "passes/passes.h"
@@ -18,7 +19,8 @@ struct Bytes {
 
 constexpr DType float8 = DType::f8e4m3fn;
 
-bool is_wide(DType type) { return type == DType::i16 || type == DType::u16; }
+/// Activations of 16 bits, whichever their zero point: signed ones have one that is 32768 higher.
+constexpr DType int16 = DType::u16;
 
 /// Scales for each entry of the last axis in input 1 of a node, with one zero point for all in input 2.
 bool has_last_scales(const ir::Graph& graph, const ir::Node& node) {
@@ -203,26 +205,28 @@ ir::ValueId before_quantiser(const ir::Graph& graph, const Bytes& bytes) {
 }
 
 const char* conv_of(DType byte) {
-  return byte == float8 ? "tenon:Float8Conv" : is_wide(byte) ? "tenon:Int16Conv" : "tenon:Int8Conv";
+  return byte == float8 ? "tenon:Float8Conv" : byte == int16 ? "tenon:Int16Conv" : "tenon:Int8Conv";
 }
 
 /// What is on bytes beside an input of that type.
-DType beside(DType byte) { return is_wide(byte) ? DType::u8 : byte; }
+DType beside(DType byte) { return byte == int16 ? DType::u8 : byte; }
 
-/// Of an input of 16 bits what it is made of, where sums of its products stay within 32 bits, as numbers: kernels
-/// quantise them while they read them. Others as they are.
-std::optional<Bytes> before_int16(const ir::Graph& graph, const Bytes& x, const Tensor& weights) {
-  const DType type = graph.value(x.value).dtype;
-  if (!is_wide(type)) return x;
-  const ir::Node* node = made_by(graph, x.value, "QuantizeLinear");
-  if (!node || !has_one_scale(graph, *node, type) || graph.value(node->inputs[0]).dtype != DType::f32 ||
-      !same_scale(graph, x, {x.value, node->inputs[1], node->inputs[2]}))
-    return std::nullopt;
+/// bytes_of, or of 16 bits the numbers themselves where these are whole steps: kernels quantise them while they read.
+std::optional<Bytes> operand_of(ir::Graph& graph, ir::ValueId id, DType byte) {
+  if (byte != int16) return bytes_of(graph, id, byte);
+  const auto steps = steps_of(graph, id);
+  if (!steps) return std::nullopt;
+  const auto zero = static_cast<uint16_t>(-steps->low);
+  return Bytes{id, constant(graph, "", {}, {steps->scale}),
+               graph.add_constant("", Tensor::of<uint16_t>(DType::u16, {}, std::vector{zero}))};
+}
+
+/// Whether sums of an input's products by these stay within 32 bits, where it is of 16.
+bool holds_products(const ir::Graph& graph, const Bytes& x, const Tensor& weights) {
   const Tensor& zero = *graph.constant(x.zero);
-  const int64_t low =
-      type == DType::i16 ? INT16_MIN - int64_t{*zero.data<int16_t>()} : -int64_t{*zero.data<uint16_t>()};
-  if (!hold_sums(weights, low, low + UINT16_MAX)) return std::nullopt;
-  return Bytes{node->inputs[0], x.scale, x.zero};
+  if (zero.dtype() != int16) return true;
+  const int64_t low = -int64_t{*zero.data<uint16_t>()};
+  return hold_sums(weights, low, low + UINT16_MAX);
 }
 
 /// Makes an Int8Conv or Float8Conv of a node, and of the quantiser that alone reads its result.
@@ -251,16 +255,15 @@ bool lower_conv(ir::Graph& graph, ir::NodeId id, DType byte) {
   const ir::Node node = graph.node(id);
   const bool image = node.text("input_layout", "NHWC") != "NHWC";
   if (node.op != "Conv" || node.text("layout", "") != "NHWC") return false;
-  auto x = bytes_of(graph, node.inputs[0], byte);
-  if (!x || (image && byte == float8) || (is_wide(byte) && (image || node.integer("group", 1) != 1))) return false;
+  auto x = operand_of(graph, node.inputs[0], byte);
+  if (!x || (image && byte == float8) || (byte == int16 && (image || node.integer("group", 1) != 1))) return false;
   const auto w = weights_of(graph, node.inputs[1], 0, byte);
   if (!w) return false;
-  const bool words = graph.constant(w->value)->dtype() == DType::i16;
-  if (image && !words && graph.only_user(node.inputs[0]) == id)
+  const bool int16_weights = graph.constant(w->value)->dtype() == DType::i16;
+  if (image && !int16_weights && graph.only_user(node.inputs[0]) == id)
     if (const ir::ValueId real = before_quantiser(graph, *x); real != ir::no_value) x->value = real;
   if (graph.constant(w->value)->dims().rank() != 4) return false;
-  x = before_int16(graph, *x, *graph.constant(w->value));
-  if (!x) return false;
+  if (!holds_products(graph, *x, *graph.constant(w->value))) return false;
   std::vector<ir::ValueId> inputs{x->value, w->value, ir::no_value, ir::no_value, x->scale, x->zero, w->scales};
   if (node.inputs.size() > 2) inputs[2] = node.inputs[2];
   if (inputs[2] != ir::no_value && !graph.constant(inputs[2])) return false;
@@ -300,7 +303,7 @@ bool lower_product(ir::Graph& graph, ir::NodeId id, DType byte) {
   const bool gemm = node.op == "Gemm", transposed = gemm && node.integer("transB", 0);
   if (!gemm && node.op != "MatMul") return false;
   if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1)) return false;
-  auto x = bytes_of(graph, node.inputs[0], byte);
+  const auto x = operand_of(graph, node.inputs[0], byte);
   const auto w = x ? weights_of(graph, node.inputs[1], transposed ? 0 : 1, byte) : std::nullopt;
   const std::optional<ir::Shape> from = graph.value(node.inputs[0]).shape, to = graph.value(node.outputs[0]).shape;
   if (!x || !w || !from || !to || from->size() < 2) return false;
@@ -317,8 +320,7 @@ bool lower_product(ir::Graph& graph, ir::NodeId id, DType byte) {
   const bool adds_behind = node.has("residual") && !residual;
   if (adds_behind && node.has("activation") && node.text("residual", "") == "before") return false;
   const Tensor rows = transposed ? given.reshaped({n, k, 1, 1}) : by_rows(given);
-  x = before_int16(graph, *x, rows);
-  if (!x) return false;
+  if (!holds_products(graph, *x, rows)) return false;
   std::vector<int64_t> back;  // with the one size that is not known as what is left
   for (const ir::Dim& dim : *to) back.push_back(dim.is_constant() ? dim.value() : -1);
   if (std::count(back.begin(), back.end(), -1) > 1) return false;
@@ -386,11 +388,11 @@ bool lower_quantised(ir::Graph& graph) {
 }
 
 bool lower_int16(ir::Graph& graph) {
-  bool changed = false;
-  for (const DType wide : {DType::i16, DType::u16})
-    for (const auto lower : {lower_conv, lower_product})
-      changed |= each_node(graph, [&](ir::NodeId id) { return lower(graph, id, wide); });
-  return changed;
+  if (!fake_quantize16(graph)) return false;
+  int16_patches_to_products(graph);
+  each_node(graph, [&](ir::NodeId id) { return lower_conv(graph, id, int16) || lower_product(graph, id, int16); });
+  int16_inputs(graph);
+  return true;
 }
 
 bool lower_float8(ir::Graph& graph) { return lower_bytes(graph, float8); }

@@ -72,8 +72,15 @@ bool fuse_elementwise(ir::Graph& graph);
 /// The same from bytes to bytes, with the scales between them.
 bool fuse_bytes(ir::Graph& graph);
 bool lower_quantised(ir::Graph& graph);
-/// The same of what 16 bits are multiplied by, on a CPU: internal Int16Conv nodes.
+/// The same of what 16 bits are multiplied by, on a CPU: internal Int16Conv nodes. What else is quantised to 16 bits
+/// and read as numbers becomes internal FakeQuantize16 nodes.
 bool lower_int16(ir::Graph& graph);
+/// Makes these of QuantizeLinear and DequantizeLinear, but where numbers are whole steps already.
+bool fake_quantize16(ir::Graph& graph);
+/// Drops those whose results only Int16Conv reads, which quantises them itself.
+bool int16_inputs(ir::Graph& graph);
+/// Joins FakeQuantize16 to products before it, and to elementwise nodes around it.
+bool fuse_int16(ir::Graph& graph);
 /// The same for e4m3: internal Float8Conv nodes, for which only GPUs have fast kernels.
 bool lower_float8(ir::Graph& graph);
 /// Makes internal Int8Conv nodes whose input has a scale and a zero point that are known when they run, of the integer
@@ -94,6 +101,8 @@ bool general_products(ir::Graph& graph);
 /// Convolutions over patches of an image, side by side, as products.
 bool patches_to_products(ir::Graph& graph);
 bool deep_patches_to_products(ir::Graph& graph);
+/// Those that read what is quantised to 16 bits.
+bool int16_patches_to_products(ir::Graph& graph);
 /// LSTM, GRU and RNN with constant weights: a matrix multiplication and a tenon:Recurrence.
 bool project_recurrent(ir::Graph& graph);
 /// Two Gathers that pick the windows of an image, and what stands in front of them, as an internal Unfold.

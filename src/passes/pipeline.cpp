@@ -144,6 +144,7 @@ const std::vector<Pass>& before_host() {
        deconvolution_rows},
       {"quantised_frames", "keeps frames of quantised volumes as bytes between convolutions", quantised_frames},
       {"lower_int16", "joins products by what is quantised to 16 bits with their scales", lower_int16},
+      {"fuse_int16", "joins the roundings to 16 bits that this left to what is before them", fuse_int16},
   };
   return list;
 }

@@ -74,5 +74,9 @@ struct Exact {
   friend Exact tanh(Exact x) { return Exact(exact_tanh(x.v)); }
   friend Exact erf(Exact x) { return Exact(exact_erf(x.v)); }
   friend Exact expm1_negative(Exact x) { return Exact(exact_expm1(fminf(0.f, x.v))); }
+  friend Exact steps_within(Exact x, Exact step, Exact low, Exact high) {
+    const Exact steps = min(high, max(low, x / step));
+    return Exact(steps.v == steps.v ? __fadd_rn(rintf(steps.v), 0.f) : 0.f);
+  }
   friend Exact scaled_sigmoid(Exact a, Exact x) { return a / (Exact(1.f) + exp(-x)); }
 };

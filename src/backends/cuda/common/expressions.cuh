@@ -62,6 +62,10 @@ template <bool FAST> struct RealOf {
   friend RealOf pow(RealOf a, RealOf b) { return RealOf(powf(a.v, b.v)); }
   friend RealOf expm1_negative(RealOf x) { return RealOf(expm1f(x.v)); }
   friend RealOf log1p_exp(RealOf x) { return RealOf(log1pf(expf(x.v))); }
+  friend RealOf steps_within(RealOf x, RealOf step, RealOf low, RealOf high) {
+    const float steps = min_nan(high.v, max_nan(low.v, __fdiv_rn(x.v, step.v)));
+    return RealOf(steps == steps ? rintf(steps) + 0.f : 0.f);
+  }
   friend RealOf scaled_sigmoid(RealOf a, RealOf x) {
     if (!FAST) return RealOf(__fdividef(a.v, 1.f + __expf(-x.v)));
     const float h = 0.5f * a.v;
