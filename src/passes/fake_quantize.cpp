@@ -4,19 +4,14 @@
 #include <algorithm>
 #include <map>
 
-#include "ops/op.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
 namespace tenon::passes {
 namespace {
 
-/// Whether a node gives numbers of its first input alone, or the larger of them and 0, which is a whole step.
-bool keeps_steps(const ir::Node& node) {
-  const bool moves = ops::has_trait(node.op, ops::Trait::moves) && ops::has_trait(node.op, ops::Trait::same_scale) &&
-                     !ops::has_trait(node.op, ops::Trait::joins);
-  return moves || node.op == "Relu";
-}
+/// Of several numbers and 0 the larger one is a whole step, too.
+bool keeps_steps(const ir::Node& node) { return moves_one(node) || node.op == "Relu"; }
 
 /// Of QuantizeLinear or DequantizeLinear.
 std::optional<Steps16> steps_at(const ir::Graph& graph, const ir::Node& node) {

@@ -268,6 +268,11 @@ std::optional<Tensor> numbers_of(const ir::Graph& graph, ir::ValueId id) {
   return ops::evaluate(*read, operands)[0];
 }
 
+bool moves_one(const ir::Node& node) {
+  const ops::Traits traits = ops::traits_of(node.op);
+  return traits.has(ops::Trait::moves) && traits.has(ops::Trait::same_scale) && !traits.has(ops::Trait::joins);
+}
+
 void replace(ir::Graph& graph, ir::NodeId node, ir::ValueId with) {
   const ir::Value old = graph.value(graph.node(node).outputs[0]);
   if (ir::Value& value = graph.value(with); !value.shape) {

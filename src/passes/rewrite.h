@@ -52,6 +52,8 @@ std::optional<std::vector<int64_t>> sizes_of(const ir::Graph& graph, ir::ValueId
 ir::ValueId constant(ir::Graph& graph, const std::string& name, const std::vector<int64_t>& values);
 ir::ValueId constant(ir::Graph& graph, const std::string& name, const Dims& dims, const std::vector<float>& values);
 std::vector<std::string> joined(std::vector<std::string> first, const std::vector<std::string>& second);
+/// Whether a node gives numbers of its first input alone, wherever it puts them.
+bool moves_one(const ir::Node& node);
 /// Whether the op maps elements one by one, broadcasting its inputs.
 bool is_elementwise(const ir::Node& node);
 /// Whether none of these is infinite or no number.

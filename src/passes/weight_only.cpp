@@ -21,12 +21,19 @@ struct Found {
   bool by_output;                  // no blocks: a scale for each output, not one for all
 };
 
+/// Whether a value is read from integers, and perhaps moved since.
+bool is_quantised(const ir::Graph& graph, ir::ValueId id) {
+  const ir::Node* node = graph.producer(id);
+  while (node && moves_one(*node)) node = graph.producer(node->inputs[0]);
+  return node && node->op == "DequantizeLinear";
+}
+
 bool is_product(const ir::Graph& graph, const ir::Node& node) {
   const bool gemm = node.op == "Gemm";
   if ((!gemm && node.op != "MatMul") || graph.value(node.outputs[0]).dtype != DType::f32) return false;
   if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1)) return false;
   const ir::Shape* from = shape_of(graph, node.inputs[0]);
-  return from && from->size() >= (gemm ? 2u : 1u) && !made_by(graph, node.inputs[0], "DequantizeLinear");
+  return from && from->size() >= (gemm ? 2u : 1u) && !is_quantised(graph, node.inputs[0]);
 }
 
 std::optional<Found> weights_of(const ir::Graph& graph, const ir::Node& product) {
