@@ -2,70 +2,14 @@
 #include <algorithm>
 #include <set>
 
-#include "passes/fake_quantize.h"
 #include "passes/int8_weights.h"
 #include "passes/pass.h"
 #include "passes/passes.h"
+#include "passes/quantised_operands.h"
 #include "passes/rewrite.h"
 
 namespace tenon::passes {
 namespace {
-
-/// A tensor of bytes and the real numbers that it stands for: (byte - zero) * scale. Bytes are u8, or e4m3 floats whose
-/// zero point is 0.
-struct Bytes {
-  ir::ValueId value, scale, zero;
-};
-
-constexpr DType float8 = DType::f8e4m3fn;
-
-/// Activations of 16 bits, whichever their zero point: signed ones have one that is 32768 higher.
-constexpr DType int16 = DType::u16;
-
-/// Scales for each entry of the last axis in input 1 of a node, with one zero point for all in input 2.
-bool has_last_scales(const ir::Graph& graph, const ir::Node& node) {
-  const ir::Shape* shape = shape_of(graph, node.inputs[0]);
-  if (!shape || shape->empty() || node.inputs.size() < 3 || node.integer("block_size", 0)) return false;
-  const Tensor *scales = graph.constant(node.inputs[1]), *zeros = graph.constant(node.inputs[2]);
-  const int64_t axis = node.integer("axis", 1), rank = static_cast<int64_t>(shape->size());
-  if (!scales || !zeros || scales->dtype() != DType::f32 || zeros->dtype() != DType::u8) return false;
-  if ((axis < 0 ? axis + rank : axis) != rank - 1 || shape->back() != ir::Dim(scales->elements())) return false;
-  if (scales->dims().rank() != 1 || zeros->elements() != scales->elements()) return false;
-  const std::span<const float> steps = scales->values<float>();
-  const std::span<const uint8_t> bytes = zeros->values<uint8_t>();
-  return std::all_of(steps.begin(), steps.end(), [](float scale) { return scale > 0; }) &&
-         std::all_of(bytes.begin(), bytes.end(), [&](uint8_t zero) { return zero == bytes[0]; });
-}
-
-ir::ValueId first_zero(ir::Graph& graph, ir::ValueId zeros) {
-  const Tensor list = *graph.constant(zeros);
-  if (list.elements() == 1) return zeros;
-  return graph.add_constant("", Tensor::of<uint8_t>(DType::u8, {}, std::vector{list.data<uint8_t>()[0]}));
-}
-
-/// What a value is read from, where a DequantizeLinear of `byte` with one scale makes it.
-std::optional<Bytes> bytes_of(const ir::Graph& graph, ir::ValueId id, DType byte) {
-  const ir::Node* node = made_by(graph, id, "DequantizeLinear");
-  if (!node || !has_one_scale(graph, *node, byte)) return std::nullopt;
-  return Bytes{node->inputs[0], node->inputs[1], node->inputs[2]};
-}
-
-bool same_scale(const ir::Graph& graph, const Bytes& a, const Bytes& b) {
-  const auto same = [&](ir::ValueId one, ir::ValueId other, size_t size) {
-    return std::equal(graph.constant(one)->data<std::byte>(), graph.constant(one)->data<std::byte>() + size,
-                      graph.constant(other)->data<std::byte>());
-  };
-  return same(a.scale, b.scale, sizeof(float)) && same(a.zero, b.zero, size_of(graph.value(a.zero).dtype));
-}
-
-/// bytes_of, or bytes with a scale for each channel.
-std::optional<Bytes> residual_of(ir::Graph& graph, ir::ValueId id, DType byte) {
-  if (const auto bytes = bytes_of(graph, id, byte); bytes || byte == float8) return bytes;
-  const ir::Node* node = made_by(graph, id, "DequantizeLinear");
-  if (!node || !has_last_scales(graph, *node)) return std::nullopt;
-  const ir::Node found = *node;
-  return Bytes{found.inputs[0], found.inputs[1], first_zero(graph, found.inputs[2])};
-}
 
 /// The QuantizeLinear to `byte` that alone reads a value, of one scale or (`by_channel`, of u8) one for each channel;
 /// no_node otherwise.
@@ -161,39 +105,6 @@ bool cancel_pair(ir::Graph& graph, ir::NodeId id, DType byte) {
   return true;
 }
 
-struct Weights {
-  ir::ValueId value, scales;
-};
-
-/// Weights of bytes with one scale and zero point, or one for each entry of `axis`, as whole numbers around 0; beside
-/// `byte` of e4m3 such floats, without zero points.
-std::optional<Weights> weights_of(ir::Graph& graph, ir::ValueId id, int64_t axis, DType byte) {
-  const ir::Node* node = made_by(graph, id, "DequantizeLinear");
-  if (!node || node->integer("block_size", 0) != 0) return std::nullopt;
-  const Tensor *bytes = graph.constant(node->inputs[0]), *scales = graph.constant(node->inputs[1]), *zeros = nullptr;
-  const auto is_byte = [byte](const Tensor& one) {
-    return byte == float8 ? one.dtype() == float8 : one.dtype() == DType::i8 || one.dtype() == DType::u8;
-  };
-  if (!bytes || !scales || !is_byte(*bytes) || scales->dtype() != DType::f32) return std::nullopt;
-  const auto rank = static_cast<int64_t>(bytes->dims().rank());
-  const int64_t along = node->integer("axis", 1), own = along < 0 ? along + rank : along;
-  const auto fits = [&](const Tensor& list) {
-    return list.elements() == 1 || (own == axis && list.elements() == bytes->dims()[static_cast<size_t>(axis)]);
-  };
-  if (axis >= rank || !fits(*scales)) return std::nullopt;
-  if (node->inputs.size() > 2 && node->inputs[2] != ir::no_value) {
-    zeros = graph.constant(node->inputs[2]);
-    if (!zeros || !is_byte(*zeros) || !fits(*zeros)) return std::nullopt;
-  }
-  const ir::ValueId given = node->inputs[0], list = node->inputs[1];
-  const bool are_centred = !zeros || std::all_of(zeros->data<std::byte>(), zeros->data<std::byte>() + zeros->elements(),
-                                                 [](std::byte zero) { return zero == std::byte{}; });
-  if (bytes->dtype() != DType::u8 && are_centred) return Weights{given, list};
-  if (byte == float8) return std::nullopt;
-  const Tensor numbers = centred(*bytes, zeros, static_cast<size_t>(axis));
-  return Weights{graph.add_constant(graph.value(given).name, numbers), list};
-}
-
 /// The numbers that a quantiser turns into bytes for one reader alone, by the scale that this takes them by; no_value
 /// otherwise.
 ir::ValueId before_quantiser(const ir::Graph& graph, const Bytes& bytes) {
@@ -210,24 +121,6 @@ const char* conv_of(DType byte) {
 
 /// What is on bytes beside an input of that type.
 DType beside(DType byte) { return byte == int16 ? DType::u8 : byte; }
-
-/// bytes_of, or of 16 bits the numbers themselves where these are whole steps: kernels quantise them while they read.
-std::optional<Bytes> operand_of(ir::Graph& graph, ir::ValueId id, DType byte) {
-  if (byte != int16) return bytes_of(graph, id, byte);
-  const auto steps = steps_of(graph, id);
-  if (!steps) return std::nullopt;
-  const auto zero = static_cast<uint16_t>(-steps->low);
-  return Bytes{id, constant(graph, "", {}, {steps->scale}),
-               graph.add_constant("", Tensor::of<uint16_t>(DType::u16, {}, std::vector{zero}))};
-}
-
-/// Whether sums of an input's products by these stay within 32 bits, where it is of 16.
-bool holds_products(const ir::Graph& graph, const Bytes& x, const Tensor& weights) {
-  const Tensor& zero = *graph.constant(x.zero);
-  if (zero.dtype() != int16) return true;
-  const int64_t low = -int64_t{*zero.data<uint16_t>()};
-  return hold_sums(weights, low, low + UINT16_MAX);
-}
 
 /// Makes an Int8Conv or Float8Conv of a node, and of the quantiser that alone reads its result.
 bool finish(ir::Graph& graph, ir::NodeId id, DType byte, std::vector<ir::ValueId> inputs,
@@ -256,9 +149,10 @@ bool lower_conv(ir::Graph& graph, ir::NodeId id, DType byte) {
   const bool image = node.text("input_layout", "NHWC") != "NHWC";
   if (node.op != "Conv" || node.text("layout", "") != "NHWC") return false;
   auto x = operand_of(graph, node.inputs[0], byte);
-  if (!x || (image && byte == float8) || (byte == int16 && (image || node.integer("group", 1) != 1))) return false;
-  const auto w = weights_of(graph, node.inputs[1], 0, byte);
-  if (!w) return false;
+  if ((image && (!x || byte == float8)) || (byte == int16 && (image || node.integer("group", 1) != 1))) return false;
+  auto w = weights_of(graph, node.inputs[1], 0, byte);
+  if (w && !x && byte == DType::u8) x = by_channel(graph, node, *w);
+  if (!x || !w) return false;
   const bool int16_weights = graph.constant(w->value)->dtype() == DType::i16;
   if (image && !int16_weights && graph.only_user(node.inputs[0]) == id)
     if (const ir::ValueId real = before_quantiser(graph, *x); real != ir::no_value) x->value = real;
