@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <numeric>
 
 #include "ops/elementwise_program.h"
 #include "passes/passes.h"
@@ -185,6 +187,48 @@ bool fuse(ir::Graph& graph, Of of) {
   return changed;
 }
 
+/// The convolution whose result a program of one input reads behind reshapes, and nobody else, where it rounds that to
+/// 16 bits at last and the program is worth a table of what it makes of these; no_node otherwise.
+ir::NodeId rounds_before(const ir::Graph& graph, const ir::Node& program) {
+  constexpr size_t fewest_steps = 4;
+  constexpr int64_t fewest_elements = 65536;
+  if (program.op != "tenon:Elementwise" || program.inputs.size() != 1) return ir::no_node;
+  if (std::get<std::vector<std::string>>(program.attributes.at("program")).size() < fewest_steps) return ir::no_node;
+  const auto sizes = sizes_of(graph, program.inputs[0]);
+  if (!sizes || std::accumulate(sizes->begin(), sizes->end(), int64_t{1}, std::multiplies<>()) < fewest_elements)
+    return ir::no_node;
+  ir::ValueId from = program.inputs[0];
+  const ir::Node* maker = graph.producer(from);
+  for (; maker && maker->op == "Reshape" && graph.only_user(from) != ir::no_node; maker = graph.producer(from))
+    from = maker->inputs[0];
+  const bool rounds = maker && maker->op == "tenon:Int16Conv" && graph.only_user(from) != ir::no_node &&
+                      maker->text("activation", "") == ops::expression(expr::Id::FakeQuantize16).word;
+  return rounds ? graph.value(from).producer : ir::no_node;
+}
+
+/// Takes that rounding as the first step, as kernels find results of such programs in a table.
+bool take_rounding(ir::Graph& graph, ir::NodeId id) {
+  const ir::NodeId conv = rounds_before(graph, graph.node(id));
+  if (conv == ir::no_node) return false;
+  ir::Node& maker = graph.node(conv);
+  const std::string number = literal(maker.real("alpha", 1)) + " " + literal(maker.real("beta", 0));
+  std::vector<std::string> lines{maker.text("activation", "") + " %0 " + number};
+  for (const std::string& line : std::get<std::vector<std::string>>(graph.node(id).attributes.at("program"))) {
+    std::string text;
+    for (size_t at = 0; at < line.size(); ++at) {
+      text += line[at];
+      if (line[at] != '%') continue;
+      const size_t end = std::min(line.find(' ', at), line.size());
+      text += std::to_string(std::stoul(line.substr(at + 1, end - at - 1)) + 1);
+      at = end - 1;
+    }
+    lines.push_back(text);
+  }
+  graph.node(id).attributes["program"] = lines;
+  for (const char* name : {"activation", "alpha", "beta"}) maker.attributes.erase(name);
+  return true;
+}
+
 }  // namespace
 
 bool fuse_elementwise(ir::Graph& graph) { return fuse(graph, Of::nodes); }
@@ -194,8 +238,9 @@ bool fuse_int16(ir::Graph& graph) {
   if (std::none_of(graph.nodes.begin(), graph.nodes.end(),
                    [](const ir::Node& node) { return node.alive && node.op == "tenon:FakeQuantize16"; }))
     return false;
-  const bool changed = fuse_epilogue(graph);
-  return fuse(graph, Of::programs) || changed;
+  bool changed = fuse_epilogue(graph);
+  changed |= fuse(graph, Of::programs);
+  return each_node(graph, [&](ir::NodeId id) { return take_rounding(graph, id); }) || changed;
 }
 
 }  // namespace tenon::passes

@@ -13,6 +13,8 @@ struct RowOps {
   void (*binary)(expr::Id f, float* dst, const float* a, int a_step, const float* b, int b_step, int64_t count);
   // dst[i] = f(src[i]) for an expression of one operand and its parameters.
   void (*unary)(expr::Id f, float alpha, float beta, float* dst, const float* src, int64_t count);
+  // dst[i] = table[k], k of 65536: how many steps of `scale` above `low` of them src[i] is, rounded (FakeQuantize16).
+  void (*look_up)(float* dst, const float* src, float scale, float low, const float* table, int64_t count);
   // dst[i] = tanh(a[i * a_step]) * sigmoid(b[i * b_step])
   void (*gate)(float* dst, const float* a, int a_step, const float* b, int b_step, int64_t count);
   // dst = scale * dst

@@ -43,6 +43,26 @@ void unary_of(float alpha, float beta, float* dst, const float* src, int64_t cou
     map1(dst, src, count, [&](Vec x) { return expr::apply<E>(Value(x), Value(alpha), Value(beta)).v; });
 }
 
+// Entries at whole numbers.
+TENON_INLINE Vec entries_of(const float* table, Vec at) {
+#if defined(__AVX512F__)
+  return _mm512_i32gather_ps(_mm512_cvtps_epi32(at), table, 4);
+#elif defined(__AVX2__)
+  return _mm256_i32gather_ps(table, _mm256_cvtps_epi32(at), 4);
+#else
+  alignas(16) float found[kLanes];
+  store(found, at);
+  for (float& one : found) one = table[(int)one];
+  return load(found);
+#endif
+}
+
+void look_up(float* dst, const float* src, float scale, float low, const float* table, int64_t count) {
+  const Value first(low), last(low + 65535), step(scale);
+  map1(dst, src, count,
+       [&](Vec x) { return entries_of(table, (steps_within(Value(x), step, first, last) - first).v); });
+}
+
 // One division for both: tanh below 0.625 as tanh() has it, above (e - 1) / (e + 1), e = exp(2 |x|), both parts scaled
 // so that their product with 1 + exp(-y) is finite where that is.
 TENON_INLINE Vec gate_of(Vec x, Vec y) {
@@ -291,7 +311,7 @@ void from_bool(float* __restrict dst, const uint8_t* __restrict src, int64_t cou
 }  // namespace
 
 extern const RowOps row_ops;
-const RowOps row_ops = {binary, unary, gate, scale, blend, fold, windows, softmax, dots, from_bool};
+const RowOps row_ops = {binary, unary, look_up, gate, scale, blend, fold, windows, softmax, dots, from_bool};
 
 }  // namespace TENON_ISA_NAMESPACE
 }  // namespace tenon::cpu
