@@ -284,6 +284,7 @@ bool lower_quantised(ir::Graph& graph) {
 bool lower_int16(ir::Graph& graph) {
   if (!fake_quantize16(graph)) return false;
   int16_patches_to_products(graph);
+  split_int16_products(graph);
   each_node(graph, [&](ir::NodeId id) { return lower_conv(graph, id, int16) || lower_product(graph, id, int16); });
   int16_inputs(graph);
   return true;

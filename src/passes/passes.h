@@ -77,6 +77,8 @@ bool lower_quantised(ir::Graph& graph);
 bool lower_int16(ir::Graph& graph);
 /// Makes these of QuantizeLinear and DequantizeLinear, but where numbers are whole steps already.
 bool fake_quantize16(ir::Graph& graph);
+/// Sums of several products of what is quantised to 16 bits, each within 32 bits, for one that may leave them.
+bool split_int16_products(ir::Graph& graph);
 /// Drops those whose results only Int16Conv reads, which quantises them itself.
 bool int16_inputs(ir::Graph& graph);
 /// Joins FakeQuantize16 to products before it, and to elementwise nodes around it.
