@@ -70,22 +70,33 @@ bool sink_dequantise(ir::Graph& graph, ir::NodeId id, DType byte) {
   return true;
 }
 
-/// Quantising a concatenation is concatenating quantised parts.
+/// How many leading inputs of an op hold data that may as well be quantised before it, as there is no more of it than
+/// behind it; 0: none.
+size_t raised_inputs(const ir::Node& node, DType byte) {
+  if (node.op == "Concat") return node.inputs.size();
+  if (byte != DType::u8) return 0;
+  if (node.op == "Resize") return node.text("mode", "nearest") == "nearest" ? 1 : 0;
+  const bool has_number = node.inputs.size() > 2 && node.inputs[2] != ir::no_value;
+  return node.op == "Pad" && node.text("mode", "constant") != "constant" && !has_number ? 1 : 0;
+}
+
+/// Quantising what is concatenated, padded or repeated is doing so to what was quantised.
 bool raise_quantise(ir::Graph& graph, ir::NodeId id, DType byte) {
   const ir::Node node = graph.node(id);
-  if (node.op != "Concat") return false;
+  const size_t raised = raised_inputs(node, byte);
+  if (raised == 0) return false;
   const ir::NodeId quantiser = quantiser_of(graph, node.outputs[0], byte);
   if (quantiser == ir::no_node) return false;
   const ir::Node end = graph.node(quantiser);
-  std::vector<ir::ValueId> parts;
-  for (ir::ValueId input : node.inputs) {
-    const ir::ValueId part =
+  std::vector<ir::ValueId> parts = node.inputs;
+  for (size_t at = 0; at < raised; ++at) {
+    const ir::ValueId input = node.inputs[at];
+    parts[at] =
         graph.apply("QuantizeLinear", {input, end.inputs[1], end.inputs[2]}, {}, end.origins, graph.value(input).name);
-    graph.value(part).shape = graph.value(input).shape;
-    graph.value(part).dtype = byte;
-    parts.push_back(part);
+    graph.value(parts[at]).shape = graph.value(input).shape;
+    graph.value(parts[at]).dtype = byte;
   }
-  const ir::ValueId whole = graph.apply("Concat", parts, node.attributes, joined(node.origins, end.origins),
+  const ir::ValueId whole = graph.apply(node.op, parts, node.attributes, joined(node.origins, end.origins),
                                         graph.value(end.outputs[0]).name);
   graph.value(whole).shape = graph.value(end.outputs[0]).shape;
   graph.value(whole).dtype = byte;
