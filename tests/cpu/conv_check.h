@@ -71,6 +71,8 @@ inline double activate(double x, const Epilogue& e, int64_t channel) {
     case expr::Id::Selu: return e.beta * (x < 0 ? e.alpha * std::expm1(x) : x);
     case expr::Id::Softsign: return x / (1 + std::abs(x));
     case expr::Id::ThresholdedRelu: return x > e.alpha ? x : 0;
+    case expr::Id::FakeQuantize16:
+      return std::clamp<double>(x, double{e.beta} * e.alpha, (double{e.beta} + 65535) * e.alpha);
     default:
       return ops::expression(e.act).apply(static_cast<float>(x), e.slopes ? e.slopes[channel] : 0, e.alpha, e.beta);
   }
