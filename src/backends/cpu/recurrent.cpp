@@ -7,11 +7,11 @@
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/rows.h"
 #include "backends/cpu/kernels/int8/byte_rows.h"
+#include "backends/cpu/recurrent.h"
 #include "backends/cpu/row_product.h"
 #include "base/pages.h"
 
 namespace tenon::cpu::recurrent {
-namespace {
 
 using backends::Operand;
 using backends::Problem;
@@ -19,22 +19,6 @@ using backends::Reason;
 
 bool present(const Problem& problem, size_t input) { return input < problem.inputs.size() && problem.inputs[input]; }
 
-/// Places of the operands; a tenon:Recurrence has the product of the inputs behind it.
-struct Slots {
-  bool projected;
-  size_t back, first, first_cell;
-};
-Slots slots_of(const Problem& problem) {
-  return problem.node->has("cell") ? Slots{true, 1, 3, 4} : Slots{false, 2, 5, 6};
-}
-
-/// Four of an LSTM, three of a GRU, one of an RNN.
-int64_t gates_of(const Problem& problem) {
-  const Dims& back = problem.inputs[slots_of(problem).back].dims;
-  return back[2] ? back[1] / back[2] : 0;
-}
-
-/// What an RNN may apply in a direction.
 std::optional<expr::Id> curve_named(const std::string& name) {
   if (name == "Tanh") return expr::Id::Tanh;
   if (name == "Relu") return expr::Id::Relu;
@@ -42,52 +26,62 @@ std::optional<expr::Id> curve_named(const std::string& name) {
   return std::nullopt;
 }
 
-/// The activations of an LSTM, a GRU or an RNN, as the node names them.
 std::vector<std::string> activations_of(const Problem& problem) {
   if (!problem.node->has("activations")) return {};
   const auto* names = std::get_if<std::vector<std::string>>(&problem.node->attributes.at("activations"));
   return names ? *names : std::vector<std::string>();
 }
 
-using MakeProduct = decltype(&float_product);
+Layer::Layer(const Problem& problem) : projected(problem.node->has("cell")) {
+  back = projected ? 1 : 2, first = projected ? 3 : 5, first_cell = first + 1;
+  const Dims &x = problem.inputs[0].dims, &r = problem.inputs[back].dims;
+  gates = r[2] ? r[1] / r[2] : 0;
+  reset_last = projected || problem.node->integer("linear_before_reset", 0) != 0;
+  reverse = problem.node->text("direction", "forward") == "reverse";
+  initial_h = present(problem, first), initial_c = gates == 4 && present(problem, first_cell);
+  sequence = x[0], batch = x[1], inputs = x[2], hidden = r[2], directions = r[0];
+  const std::vector<std::string> names = activations_of(problem);
+  for (int64_t d = 0; gates == 1 && d < directions; ++d)
+    curves.push_back(names.empty() ? expr::Id::Tanh : *curve_named(names[static_cast<size_t>(d)]));
+}
 
-/// LSTM and GRU with their usual activations, and RNN: the inputs of all steps in one product, then a product for each
-/// step.
+std::vector<float> Layer::in_bias(const Problem& problem, int64_t direction) const {
+  std::vector<float> bias(static_cast<size_t>(rows()));
+  if (!projected && present(problem, 3))
+    std::copy_n(problem.inputs[3].constant.data<float>() + direction * 2 * rows(), rows(), bias.begin());
+  return bias;
+}
+
+std::vector<float> Layer::back_bias(const Problem& problem, int64_t direction) const {
+  std::vector<float> bias(static_cast<size_t>(rows()));
+  if (projected && present(problem, 2))
+    std::copy_n(problem.inputs[2].constant.data<float>() + direction * hidden, hidden, bias.end() - hidden);
+  else if (!projected && present(problem, 3))
+    std::copy_n(problem.inputs[3].constant.data<float>() + (direction * 2 + 1) * rows(), rows(), bias.begin());
+  return bias;
+}
+
+namespace {
+
+/// By weights of 8 bits: the inputs of all steps in one product, then a product for each step.
 class RecurrentStep : public backends::Step {
  public:
-  /// `product`: makes those of the states.
-  RecurrentStep(const Problem& problem, MakeProduct product)
-      : slots_(slots_of(problem)),
-        gates_(gates_of(problem)),
-        reset_last_(slots_.projected || problem.node->integer("linear_before_reset", 0) != 0),
-        outputs_(problem.outputs.size()),
-        ops_(row_ops(isa_for(problem))) {
-    const Dims &x = problem.inputs[0].dims, &r = problem.inputs[slots_.back].dims;
-    sequence_ = x[0], batch_ = x[1], hidden_ = r[2], directions_ = r[0];
-    reverse_ = problem.node->text("direction", "forward") == "reverse";
-    initial_h_ = present(problem, slots_.first), initial_c_ = gates_ == 4 && present(problem, slots_.first_cell);
-    const std::vector<std::string> names = activations_of(problem);
-    for (int64_t d = 0; gates_ == 1 && d < directions_; ++d)
-      curves_.push_back(names.empty() ? expr::Id::Tanh : *curve_named(names[d]));
-    const int64_t rows = gates_ * hidden_, input = x[2];
-    const float* weights = problem.inputs[slots_.back].constant.data<float>();
-    for (int64_t d = 0; d < directions_; ++d) {
-      std::vector<float> in_bias(static_cast<size_t>(rows)), back_bias(static_cast<size_t>(rows));
-      if (slots_.projected && present(problem, 2)) {
-        std::copy_n(problem.inputs[2].constant.data<float>() + d * hidden_, hidden_, back_bias.end() - hidden_);
-      } else if (!slots_.projected && present(problem, 3)) {
-        const float* b = problem.inputs[3].constant.data<float>() + d * 2 * rows;
-        std::copy_n(b, rows, in_bias.begin());
-        std::copy_n(b + rows, rows, back_bias.begin());
-      }
-      const int64_t first = gates_ == 3 ? 2 * hidden_ : rows;  // gates that take the state as it is
-      if (!slots_.projected)
-        in_.push_back(product_of_inputs(problem, product, {sequence_ * batch_, input, rows, rows}, d, in_bias));
-      back_.push_back(product({batch_, hidden_, first, rows}, weights + d * rows * hidden_,
-                              std::vector<float>(back_bias.begin(), back_bias.begin() + first), problem));
-      if (gates_ == 3)
-        candidate_.push_back(product({batch_, hidden_, hidden_, rows}, weights + (d * rows + first) * hidden_,
-                                     std::vector<float>(back_bias.begin() + first, back_bias.end()), problem));
+  explicit RecurrentStep(const Problem& problem)
+      : layer_(problem), outputs_(problem.outputs.size()), ops_(row_ops(isa_for(problem))) {
+    const int64_t rows = layer_.rows();
+    const float* weights = problem.inputs[layer_.back].constant.data<float>();
+    for (int64_t d = 0; d < layer_.directions; ++d) {
+      const std::vector<float> back_bias = layer_.back_bias(problem, d);
+      const int64_t first = layer_.gates == 3 ? 2 * layer_.hidden : rows;  // gates that take the state as it is
+      if (!layer_.projected)
+        in_.push_back(product_of_inputs(problem, {layer_.sequence * layer_.batch, layer_.inputs, rows, rows}, d,
+                                        layer_.in_bias(problem, d)));
+      back_.push_back(byte_product({layer_.batch, layer_.hidden, first, rows}, weights + d * rows * layer_.hidden,
+                                   std::vector<float>(back_bias.begin(), back_bias.begin() + first), problem));
+      if (layer_.gates == 3)
+        candidate_.push_back(byte_product({layer_.batch, layer_.hidden, layer_.hidden, rows},
+                                          weights + (d * rows + first) * layer_.hidden,
+                                          std::vector<float>(back_bias.begin() + first, back_bias.end()), problem));
     }
     if (!complete()) return;
     for (const auto* list : {&in_, &back_, &candidate_})
@@ -106,8 +100,9 @@ class RecurrentStep : public backends::Step {
     return true;
   }
   size_t workspace_bytes() const override {
-    return kernel_bytes_ + static_cast<size_t>((slots_.projected ? 1 : sequence_ + 1) * batch_ * gates_ * hidden_ +
-                                               3 * batch_ * hidden_) *
+    return kernel_bytes_ + static_cast<size_t>((layer_.projected ? 1 : layer_.sequence + 1) * layer_.batch *
+                                                   layer_.gates * layer_.hidden +
+                                               3 * layer_.batch * layer_.hidden) *
                                sizeof(float);
   }
   size_t packed_bytes() const override {
@@ -118,47 +113,49 @@ class RecurrentStep : public backends::Step {
   }
 
   void run(std::byte* const* inputs, std::byte* const* outputs, const Worker& worker) const override {
-    const int64_t rows = gates_ * hidden_, state = batch_ * hidden_;
+    const int64_t rows = layer_.gates * layer_.hidden, state = layer_.batch * layer_.hidden;
     auto* x_gates = reinterpret_cast<float*>(worker.workspace + kernel_bytes_);
-    float* gates = slots_.projected ? x_gates : x_gates + sequence_ * batch_ * rows;
-    const int64_t pitch = slots_.projected ? directions_ * rows : rows;
-    float *h = gates + batch_ * rows, *c = h + state, *masked = c + state;
+    float* gates = layer_.projected ? x_gates : x_gates + layer_.sequence * layer_.batch * rows;
+    const int64_t pitch = layer_.projected ? layer_.directions * rows : rows;
+    float *h = gates + layer_.batch * rows, *c = h + state, *masked = c + state;
     int64_t begin, end;
-    worker.share((hidden_ + 15) / 16, begin, end);
-    begin = std::min(begin * 16, hidden_), end = std::min(end * 16, hidden_);
+    worker.share((layer_.hidden + 15) / 16, begin, end);
+    begin = std::min(begin * 16, layer_.hidden), end = std::min(end * 16, layer_.hidden);
     const auto each_row = [&](auto f) {
-      for (int64_t n = 0; n < batch_ && begin < end; ++n) f(n, n * hidden_ + begin, end - begin);
+      for (int64_t n = 0; n < layer_.batch && begin < end; ++n) f(n, n * layer_.hidden + begin, end - begin);
     };
-    for (int64_t d = 0; d < directions_; ++d) {
-      if (!slots_.projected) in_[d]->run(reinterpret_cast<const float*>(inputs[0]), x_gates, worker);
+    for (int64_t d = 0; d < layer_.directions; ++d) {
+      if (!layer_.projected) in_[d]->run(reinterpret_cast<const float*>(inputs[0]), x_gates, worker);
       each_row([&](int64_t, int64_t at, int64_t count) {
-        start(h + at, initial_h_ ? reinterpret_cast<const float*>(inputs[slots_.first]) + d * state + at : nullptr,
+        start(h + at,
+              layer_.initial_h ? reinterpret_cast<const float*>(inputs[layer_.first]) + d * state + at : nullptr,
               count);
-        if (gates_ == 4)
+        if (layer_.gates == 4)
           start(c + at,
-                initial_c_ ? reinterpret_cast<const float*>(inputs[slots_.first_cell]) + d * state + at : nullptr,
+                layer_.initial_c ? reinterpret_cast<const float*>(inputs[layer_.first_cell]) + d * state + at : nullptr,
                 count);
       });
       worker.sync();
-      for (int64_t step = 0; step < sequence_; ++step) {
-        const int64_t t = reverse_ || d == 1 ? sequence_ - 1 - step : step;
+      for (int64_t step = 0; step < layer_.sequence; ++step) {
+        const int64_t t = layer_.time(d, step);
         back_[d]->run(h, gates, worker);
-        if (gates_ == 3 && reset_last_) candidate_[d]->run(h, gates + 2 * hidden_, worker);
+        if (layer_.gates == 3 && layer_.reset_last) candidate_[d]->run(h, gates + 2 * layer_.hidden, worker);
         worker.sync();
-        const float* from = slots_.projected ? reinterpret_cast<const float*>(inputs[0]) + t * batch_ * pitch + d * rows
-                                             : x_gates + t * batch_ * rows;
-        if (gates_ == 3 && !reset_last_) {
+        const float* from = layer_.projected
+                                ? reinterpret_cast<const float*>(inputs[0]) + t * layer_.batch * pitch + d * rows
+                                : x_gates + t * layer_.batch * rows;
+        if (layer_.gates == 3 && !layer_.reset_last) {
           each_row([&](int64_t n, int64_t at, int64_t count) {
             mask(from + n * pitch, gates + n * rows, h + at, masked + at, begin, count);
           });
           worker.sync();
-          candidate_[d]->run(masked, gates + 2 * hidden_, worker);
+          candidate_[d]->run(masked, gates + 2 * layer_.hidden, worker);
           worker.sync();
         }
-        float* y = outputs[0] ? reinterpret_cast<float*>(outputs[0]) + (t * directions_ + d) * state : nullptr;
+        float* y = outputs[0] ? reinterpret_cast<float*>(outputs[0]) + (t * layer_.directions + d) * state : nullptr;
         each_row([&](int64_t n, int64_t at, int64_t count) {
-          if (gates_ == 4) lstm(from + n * pitch, gates + n * rows, h + at, c + at, begin, count);
-          else if (gates_ == 1) rnn(curves_[d], from + n * pitch, gates + n * rows, h + at, begin, count);
+          if (layer_.gates == 4) lstm(from + n * pitch, gates + n * rows, h + at, c + at, begin, count);
+          else if (layer_.gates == 1) rnn(layer_.curves[d], from + n * pitch, gates + n * rows, h + at, begin, count);
           else gru(from + n * pitch, gates + n * rows, h + at, begin, count);
           if (y) std::copy_n(h + at, count, y + at);
         });
@@ -175,11 +172,10 @@ class RecurrentStep : public backends::Step {
  private:
   bool wants(size_t output) const { return output < outputs_; }
   /// Inputs may have weights of another kind than states.
-  static std::unique_ptr<RowProduct> product_of_inputs(const Problem& problem, MakeProduct product,
-                                                       const RowProduct::Sizes& sizes, int64_t direction,
-                                                       const std::vector<float>& bias) {
+  static std::unique_ptr<RowProduct> product_of_inputs(const Problem& problem, const RowProduct::Sizes& sizes,
+                                                       int64_t direction, const std::vector<float>& bias) {
     const float* const weights = problem.inputs[1].constant.data<float>() + direction * sizes.n * sizes.k;
-    std::unique_ptr<RowProduct> made = product(sizes, weights, bias, problem);
+    std::unique_ptr<RowProduct> made = byte_product(sizes, weights, bias, problem);
     return made ? std::move(made) : float_product(sizes, weights, bias, problem);
   }
   static void start(float* state, const float* from, int64_t count) {
@@ -194,8 +190,8 @@ class RecurrentStep : public backends::Step {
   void lstm(const float* in, float* gates, float* h, float* c, int64_t first, int64_t count) const {
     float* g[4];
     for (int64_t k = 0; k < 4; ++k) {
-      g[k] = gates + k * hidden_ + first;
-      add(g[k], in + k * hidden_ + first, count);
+      g[k] = gates + k * layer_.hidden + first;
+      add(g[k], in + k * layer_.hidden + first, count);
       curve(k == 3 ? expr::Id::Tanh : expr::Id::Sigmoid, g[k], g[k], count);
     }
     ops_.binary(expr::Id::Mul, c, c, 1, g[2], 1, count);
@@ -210,35 +206,31 @@ class RecurrentStep : public backends::Step {
   }
   /// The reset gate, and the state under it.
   void mask(const float* in, float* gates, const float* h, float* masked, int64_t first, int64_t count) const {
-    float* r = gates + hidden_ + first;
-    add(r, in + hidden_ + first, count);
+    float* r = gates + layer_.hidden + first;
+    add(r, in + layer_.hidden + first, count);
     curve(expr::Id::Sigmoid, r, r, count);
     ops_.binary(expr::Id::Mul, masked, h, 1, r, 1, count);
   }
   /// Gates z, r, h: h = h~ + z (h - h~).
   void gru(const float* in, float* gates, float* h, int64_t first, int64_t count) const {
-    float *z = gates + first, *r = gates + hidden_ + first, *g = gates + 2 * hidden_ + first;
+    float *z = gates + first, *r = gates + layer_.hidden + first, *g = gates + 2 * layer_.hidden + first;
     add(z, in + first, count);
     curve(expr::Id::Sigmoid, z, z, count);
-    if (reset_last_) {
-      add(r, in + hidden_ + first, count);
+    if (layer_.reset_last) {
+      add(r, in + layer_.hidden + first, count);
       curve(expr::Id::Sigmoid, r, r, count);
       ops_.binary(expr::Id::Mul, g, g, 1, r, 1, count);
     }
-    add(g, in + 2 * hidden_ + first, count);
+    add(g, in + 2 * layer_.hidden + first, count);
     curve(expr::Id::Tanh, g, g, count);
     ops_.binary(expr::Id::Sub, h, h, 1, g, 1, count);
     ops_.binary(expr::Id::Mul, h, h, 1, z, 1, count);
     add(h, g, count);
   }
 
-  Slots slots_;
-  int64_t gates_;
-  bool reset_last_, reverse_ = false, initial_h_ = false, initial_c_ = false;
-  int64_t sequence_ = 0, batch_ = 0, hidden_ = 0, directions_ = 0;
+  Layer layer_;
   size_t kernel_bytes_ = 0, outputs_;
   std::vector<std::unique_ptr<RowProduct>> in_, back_, candidate_;
-  std::vector<expr::Id> curves_;  // of an RNN, by direction
   const RowOps& ops_;
 };
 
@@ -253,7 +245,8 @@ Reason refuses(const Problem& problem) {
   if (present(problem, 7)) return {Reason::wanted, "peepholes"};
   if (node.integer("layout", 0) || node.integer("input_forget", 0) || node.real("clip", 0) != 0)
     return {Reason::attribute, "layout, input_forget and clip", "0"};
-  const int64_t gates = gates_of(problem);
+  const Dims& r = problem.inputs[2].dims;
+  const int64_t gates = r[2] ? r[1] / r[2] : 0;
   const std::vector<std::string> names = activations_of(problem);
   if (gates == 1) {
     for (const std::string& name : names)
@@ -284,7 +277,7 @@ Reason refuses_steps(const Problem& problem) {
 Reason refuses_bytes(const Problem& problem) {
   if (problem.strict || problem.fused) return {Reason::strict, "f32"};
   if (!byte_row_ops(isa_for(problem))) return Reason::instruction_set;
-  const Operand& back = problem.inputs[slots_of(problem).back];
+  const Operand& back = problem.inputs[Layer(problem).back];
   // Where other rows are different floats are multiplied.
   if (!may_be_bytes(back.constant.data<float>(), back.dims[0] * back.dims[1], back.dims[2]))
     return {Reason::element_type, "weights", "8 bits"};
@@ -297,24 +290,24 @@ Reason refuses_with_bytes(const Problem& problem) {
 }
 
 std::unique_ptr<backends::Step> make(const Problem& problem) {
-  auto step = std::make_unique<RecurrentStep>(problem, &float_product);
-  if (step->complete()) return step;
+  if (auto step = make_cells(problem, Layer(problem))) return step;
   return backends::reference_kernel().make(problem);
 }
 std::unique_ptr<backends::Step> make_bytes(const Problem& problem) {
-  auto step = std::make_unique<RecurrentStep>(problem, &byte_product);
+  auto step = std::make_unique<RecurrentStep>(problem);
   if (step->complete()) return step;
   return make(problem);
 }
 
-const backends::KernelRegistrar lstm({"LSTM", "steps", 1, refuses_any<refuses>, make_any<make>, "direct"});
-const backends::KernelRegistrar gru({"GRU", "steps", 1, refuses_any<refuses>, make_any<make>, "direct"});
-const backends::KernelRegistrar rnn({"RNN", "steps", 1, refuses_any<refuses>, make_any<make>, "direct"});
+constexpr const char* files = "direct cells";
+const backends::KernelRegistrar lstm({"LSTM", "steps", 1, refuses_any<refuses>, make_any<make>, files});
+const backends::KernelRegistrar gru({"GRU", "steps", 1, refuses_any<refuses>, make_any<make>, files});
+const backends::KernelRegistrar rnn({"RNN", "steps", 1, refuses_any<refuses>, make_any<make>, files});
 const backends::KernelRegistrar steps({"tenon:Recurrence", "steps", 1, refuses_any<refuses_steps>, make_any<make>,
-                                       "direct"});
+                                       files});
 
 constexpr auto refuses_any_bytes = refuses_any<refuses_with_bytes<refuses>>;
-constexpr const char* byte_files = "direct byte_rows";
+constexpr const char* byte_files = "direct byte_rows cells";
 const backends::KernelRegistrar lstm_bytes({"LSTM", "byte_steps", 2, refuses_any_bytes, make_any<make_bytes>,
                                             byte_files});
 const backends::KernelRegistrar gru_bytes({"GRU", "byte_steps", 2, refuses_any_bytes, make_any<make_bytes>,

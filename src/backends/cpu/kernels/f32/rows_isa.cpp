@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/kernels/f32/epilogue.h"
+#include "backends/cpu/kernels/f32/gate.h"
 #include "backends/cpu/kernels/f32/rows.h"
 #include "backends/cpu/kernels/vecmath.h"
 
@@ -61,17 +62,6 @@ void look_up(float* dst, const float* src, float scale, float low, const float* 
   const Value first(low), last(low + 65535), step(scale);
   map1(dst, src, count,
        [&](Vec x) { return entries_of(table, (steps_within(Value(x), step, first, last) - first).v); });
-}
-
-// One division for both: tanh below 0.625 as tanh() has it, above (e - 1) / (e + 1), e = exp(2 |x|), both parts scaled
-// so that their product with 1 + exp(-y) is finite where that is.
-TENON_INLINE Vec gate_of(Vec x, Vec y) {
-  const Vec a = abs(x);
-  const Vec small = small_tanh(x), scale = set1(1.f / (1 << 28)), minus = set1(-1.f / (1 << 28));
-  const Vec bound = min(set1(9.1f), a), e = exp(add(bound, bound));  // tanh rounds to 1 there
-  const Vec above = bit_or(fma(e, scale, minus), sign_of(x)), edge = set1(0.625f);
-  const Vec below = select_less(a, edge, set1(1.f), fma(e, scale, scale));
-  return div(select_less(a, edge, small, above), mul(below, add(set1(1.f), exp(bit_xor(set1(-0.f), y)))));
 }
 
 void gate(float* dst, const float* a, int a_step, const float* b, int b_step, int64_t count) {
