@@ -60,9 +60,15 @@ TENON_INLINE void multiply(Vec (&sums)[R][G * kMany], const float* const (&rows)
   if (k < length) step(k);
 }
 
-// A row's new state in the units from `first` on, of its sums [bias][lane].
 template <Cell kCell>
-TENON_INLINE void finish(const CellWeights& weights, const CellRows& all, int64_t row, int64_t first, const float* sums,
+constexpr int kStages = kCell == Cell::lstm  ? 3
+                        : kCell == Cell::gru ? 2
+                                             : 1;
+
+// A row's new state in the units from `first` on, of its sums [bias][lane]: a stage of it, as a row's steps wait for
+// each other and more rows run beside each other where these are few.
+template <Cell kCell, int kStage>
+TENON_INLINE void finish(const CellWeights& weights, const CellRows& all, int64_t row, int64_t first, float* sums,
                          const float* bias) {
   const int64_t hidden = weights.hidden, at = row * hidden + first;
   const int n = hidden - first < kLanes ? (int)(hidden - first) : kLanes;
@@ -71,15 +77,23 @@ TENON_INLINE void finish(const CellWeights& weights, const CellRows& all, int64_
     const Vec v = add(load(sums + i * kLanes), load(bias + i * kLanes));
     return added ? add(v, read(added + i * hidden, n)) : v;
   };
-  if constexpr (kCell == Cell::lstm) {  // i, o, f, c
-    const Vec c = add(mul(read(all.cell + at, n), sigmoid(gate(2))), gate_of(gate(3), gate(0)));
+  const auto ready = [&](int i) __attribute__((always_inline)) { return load(sums + i * kLanes); };
+  const auto keep = [&](int i, Vec v) __attribute__((always_inline)) { store(sums + i * kLanes, v); };
+  if constexpr (kCell == Cell::lstm && kStage == 0) {  // i, o, f, c
+    keep(2, sigmoid(gate(2)));
+  } else if constexpr (kCell == Cell::lstm && kStage == 1) {
+    keep(3, gate_of(gate(3), gate(0)));
+  } else if constexpr (kCell == Cell::lstm) {
+    const Vec c = add(mul(read(all.cell + at, n), ready(2)), ready(3));
     write(all.cell + at, c, n);
     write(all.next + at, gate_of(c, gate(1)), n);
-  } else if constexpr (kCell == Cell::gru) {  // z, r, h: h = h~ + z (h - h~)
-    const Vec z = sigmoid(gate(0)), r = sigmoid(gate(1));
-    const Vec back = add(load(sums + 3 * kLanes), load(bias + 3 * kLanes)), g = tanh(add(mul(back, r), gate(2)));
+  } else if constexpr (kCell == Cell::gru && kStage == 0) {  // z, r, h: h = h~ + z (h - h~)
+    keep(0, sigmoid(gate(0)));
+    keep(1, sigmoid(gate(1)));
+  } else if constexpr (kCell == Cell::gru) {
+    const Vec back = add(ready(3), load(bias + 3 * kLanes)), g = tanh(add(mul(back, ready(1)), gate(2)));
     const Vec h = all.last ? read(all.last + at, n) : zero();
-    write(all.next + at, add(mul(sub(h, g), z), g), n);
+    write(all.next + at, add(mul(sub(h, g), ready(0)), g), n);
   } else if constexpr (kCell == Cell::gru_gates) {
     write(all.cell + at, sigmoid(gate(0)), n);
     if (all.last) write(all.next + at, mul(read(all.last + at, n), sigmoid(gate(1))), n);
@@ -132,7 +146,6 @@ TENON_INLINE void sums_of(const CellWeights& weights, const CellRows& all, int64
 }
 
 // What finish() reads lies in lines far apart: they come while products are made.
-// for.
 template <Cell kCell, int G, int R>
 TENON_INLINE void fetch(const CellWeights& weights, const CellRows& all, int64_t first, int64_t unit) {
   for (int row = 0; row < R; ++row) {
@@ -155,9 +168,14 @@ __attribute__((noinline)) void tile(const CellWeights& weights, const CellRows& 
   if (R > 3) fetch<kCell, G, R>(weights, all, first, group * kLanes);
   for (int gate = 0; gate < kGates; gate += kTogether<kCell, R>)
     sums_of<kCell, G, R>(weights, all, first, b + gate * kLanes, gate, results);
-  for (int at = 0; at < R * G; ++at)
-    finish<kCell>(weights, all, first + at / G, (group + at % G) * kLanes, results + at * kBiases * kLanes,
-                  weights.bias + (group + at % G) * kBiases * kLanes);
+  const auto stage = [&]<int kStage>() __attribute__((always_inline)) {
+    for (int at = 0; at < R * G; ++at)
+      finish<kCell, kStage>(weights, all, first + at / G, (group + at % G) * kLanes, results + at * kBiases * kLanes,
+                            weights.bias + (group + at % G) * kBiases * kLanes);
+  };
+  stage.template operator()<0>();
+  if constexpr (kStages < kCell >> 1) stage.template operator()<1>();
+  if constexpr (kStages < kCell >> 2) stage.template operator()<2>();
 }
 
 template <Cell kCell>
