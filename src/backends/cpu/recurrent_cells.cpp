@@ -222,6 +222,7 @@ class CellSteps : public backends::Step {
       CellRows rows{part.last_row - part.first_row, nullptr, 0,           nullptr,           0,
                     last ? last + from : nullptr,   nullptr, next + from, states.cell + from};
       rows.last = rows.state;
+      rows.backwards = step % 2 != 0;  // begins with weights that the step before has left in the cache
       const size_t cells = cells_.size() / static_cast<size_t>(layer_.directions);
       for (size_t at = 0; at < cells; ++at) {
         if (cells > 1) rows.next = (at == 0 ? states.masked : next) + from;

@@ -37,6 +37,7 @@ struct CellRows {
   const float* last;   // of a GRU: the state before the step
   float* next;         // not `state`; gru_gates: what is left of it
   float* cell;         // of an LSTM, in place; the update gate of gru_gates and gru_candidate
+  bool backwards;      // the last group first
 };
 
 struct CellOps {

@@ -187,16 +187,17 @@ void step_of(const CellWeights& weights, const CellRows& all, int64_t begin, int
   int64_t together = 1;
   with_rows<kRows>(
       most, [&]<int R>() __attribute__((always_inline)) { together = kGroupsOf<kCell, R>; });
-  for (int64_t group = begin; group < end;) {
-    const bool whole = group + together <= end;
+  const int64_t whole = (end - begin) / together, rounds = whole + (end - begin) % together;
+  for (int64_t round = 0; round < rounds; ++round) {
+    const int64_t at = all.backwards ? rounds - 1 - round : round;
+    const int64_t group = begin + (at < whole ? at * together : at + whole * (together - 1));
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t first = all.rows * t / tiles;
       with_rows<kRows>((int)(all.rows * (t + 1) / tiles - first), [&]<int R>() __attribute__((always_inline)) {
-        if (!whole || together == 1) tile<kCell, 1, R>(weights, all, first, group);
+        if (at >= whole || together == 1) tile<kCell, 1, R>(weights, all, first, group);
         else tile<kCell, kGroupsOf<kCell, R>, R>(weights, all, first, group);
       });
     }
-    group += whole ? together : 1;
   }
 }
 
