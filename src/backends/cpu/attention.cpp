@@ -16,12 +16,31 @@ using backends::Operand;
 using backends::Problem;
 using backends::Reason;
 
+/// Where the rows of heads lie, in floats.
+struct Heads {
+  explicit Heads(const Operand& operand) : dims(operand.dims), strides(operand.strides) {
+    pitch = strides[strides.rank() - 2];
+  }
+  int64_t offset(int64_t head) const {
+    int64_t at = 0;
+    for (size_t axis = dims.rank() - 2; axis-- > 0; head /= dims[axis]) at += head % dims[axis] * strides[axis];
+    return at;
+  }
+  Dims dims, strides;
+  int64_t pitch;
+};
+
 /// Attention a block of queries at a time: their scores, the softmax of these and its product with the values stay in
 /// the caches of one core. Keys and values of as many heads as fit into the workspace are packed once before.
 class BlocksStep : public backends::Step {
  public:
+  /// Rows of queries, keys, values and results may lie apart.
   explicit BlocksStep(const Problem& problem)
-      : scale_(problem.node->real("scale", 1)),
+      : queries_(problem.inputs[0]),
+        keys_at_(problem.inputs[1]),
+        values_at_(problem.inputs[2]),
+        results_(problem.outputs[0]),
+        scale_(problem.node->real("scale", 1)),
         nan_to_zero_(problem.node->integer("nan_to_zero", 0) != 0),
         epilogue_(epilogue_of(*problem.node)),
         isa_(isa_for(problem)),
@@ -48,7 +67,8 @@ class BlocksStep : public backends::Step {
     if (apart_) together_ = threads_;
     else together_ = std::clamp<int64_t>(most_packed / std::max<int64_t>(1, keys_ + values_), 1, heads_);
     packed_ = set_apart(static_cast<size_t>(together_ * (keys_ + values_)) * sizeof(float));
-    scores_ = set_apart(static_cast<size_t>(block_ * n_) * sizeof(float));
+    const auto own = static_cast<size_t>(block_ * (n_ + (queries_.pitch != d_ ? d_ : 0)));
+    scores_ = set_apart(own * sizeof(float));
   }
   size_t workspace_bytes() const override { return packed_ + scores_ * static_cast<size_t>(threads_); }
 
@@ -111,11 +131,12 @@ class BlocksStep : public backends::Step {
   /// A panel of the keys of a head or, behind those, of its values, to where the head's begin.
   void pack(std::byte* const* inputs, int64_t head, int64_t panel, float* to) const {
     const int64_t columns = panel_columns(isa_);
-    const float* k = reinterpret_cast<const float*>(inputs[1]) + head / share_ * n_ * d_;
-    const float* v = reinterpret_cast<const float*>(inputs[2]) + head / share_ * n_ * e_;
-    if (panel < key_panels_) pack_panel(isa_, k, d_, true, n_, d_, panel * columns, scale_, to + panel * columns * d_);
+    const float* k = reinterpret_cast<const float*>(inputs[1]) + keys_at_.offset(head / share_);
+    const float* v = reinterpret_cast<const float*>(inputs[2]) + values_at_.offset(head / share_);
+    if (panel < key_panels_)
+      pack_panel(isa_, k, keys_at_.pitch, true, n_, d_, panel * columns, scale_, to + panel * columns * d_);
     else
-      pack_panel(isa_, v, e_, false, e_, n_, (panel - key_panels_) * columns, 1,
+      pack_panel(isa_, v, values_at_.pitch, false, e_, n_, (panel - key_panels_) * columns, 1,
                  to + keys_ + (panel - key_panels_) * columns * n_);
   }
 
@@ -123,7 +144,12 @@ class BlocksStep : public backends::Step {
               float* scores) const {
     const int64_t columns = panel_columns(isa_), first = block * block_, rows = std::min(block_, m_ - first);
     if (rows <= 0) return;
-    const float* q = reinterpret_cast<const float*>(inputs[0]) + (head * m_ + first) * d_;
+    const float* q = reinterpret_cast<const float*>(inputs[0]) + queries_.offset(head) + first * queries_.pitch;
+    if (queries_.pitch != d_) {  // side by side: a tile's rows may share few sets of the cache
+      float* const dense = scores + block_ * n_;
+      for (int64_t row = 0; row < rows; ++row) std::copy_n(q + row * queries_.pitch, d_, dense + row * d_);
+      q = dense;
+    }
     for (int64_t panel = 0; panel < key_panels_; ++panel)
       multiply_panel(isa_, q, d_, rows, packed + panel * columns * d_, d_, scores + panel * columns, n_,
                      std::min(columns, n_ - panel * columns));
@@ -137,14 +163,15 @@ class BlocksStep : public backends::Step {
       for (int64_t at = row * n_; at < end * n_ && nan_to_zero_; ++at)
         scores[at] = scores[at] == scores[at] ? scores[at] : 0.f;
     }
-    float* y = reinterpret_cast<float*>(outputs[0]) + (head * m_ + first) * e_;
+    float* y = reinterpret_cast<float*>(outputs[0]) + results_.offset(head) + first * results_.pitch;
     for (int64_t panel = 0; panel < value_panels_; ++panel)
-      multiply_panel(isa_, scores, n_, rows, packed + keys_ + panel * columns * n_, n_, y + panel * columns, e_,
-                     std::min(columns, e_ - panel * columns));
-    if (epilogue_.act != expr::Id::Identity)
-      ops_.unary(epilogue_.act, epilogue_.alpha, epilogue_.beta, y, y, rows * e_);
+      multiply_panel(isa_, scores, n_, rows, packed + keys_ + panel * columns * n_, n_, y + panel * columns,
+                     results_.pitch, std::min(columns, e_ - panel * columns));
+    for (int64_t row = 0; row < rows && epilogue_.act != expr::Id::Identity; ++row, y += results_.pitch)
+      ops_.unary(epilogue_.act, epilogue_.alpha, epilogue_.beta, y, y, e_);
   }
 
+  Heads queries_, keys_at_, values_at_, results_;
   float scale_;
   bool nan_to_zero_, has_mask_ = false, apart_;
   Epilogue epilogue_;
@@ -169,10 +196,19 @@ Reason refuses(const Problem& problem) {
     if (problem.inputs[at].dims.elements() == 0) return Reason::empty;
   return {};
 }
-std::unique_ptr<backends::Step> make(const Problem& problem) { return std::make_unique<BlocksStep>(problem); }
+/// What has rows of numbers side by side is taken as it lies, the rest is copied.
+std::unique_ptr<backends::Step> make(const Problem& problem) {
+  Problem seen = problem, copied = problem;
+  const auto take = [](const Operand& given, Operand& as_seen, Operand& as_copied, bool takes_rows) {
+    (takes_rows && given.rows_contiguous() ? as_copied : as_seen).strides = backends::dense_strides(given.dims);
+  };
+  for (size_t at = 0; at < problem.inputs.size(); ++at)
+    if (problem.inputs[at]) take(problem.inputs[at], seen.inputs[at], copied.inputs[at], at < 3);
+  take(problem.outputs[0], seen.outputs[0], copied.outputs[0], true);
+  return with_dense_copies(copied, std::make_unique<BlocksStep>(seen));
+}
 
-const backends::KernelRegistrar registered({"tenon:DotAttention", "blocks", 1, refuses_any<refuses>, make_any<make>,
-                                            "direct"});
+const backends::KernelRegistrar registered({"tenon:DotAttention", "blocks", 1, refuses_any<refuses>, make, "direct"});
 
 }  // namespace
 }  // namespace tenon::cpu::attention
