@@ -18,6 +18,7 @@ using backends::Problem;
 using backends::Reason;
 
 constexpr int64_t tile = 256;      // neighbouring lines done together
+constexpr int64_t few_elements = 8 << 10;  // of lines that pass through L1 three times
 constexpr int64_t short_row = 24;  // elements: above, rows are as fast by themselves
 
 /// Softmax and LogSoftmax along any axis: a tile of lines advances through the axis together.
@@ -40,6 +41,17 @@ class AxisStep : public backends::Step {
       return rows(reinterpret_cast<const float*>(inputs[0]), reinterpret_cast<float*>(outputs[0]), worker);
     const int64_t tiles = (inner_ + tile - 1) / tile;
     int64_t begin, end;
+    if (is_small()) {
+      constexpr int64_t beside = 64;  // lines
+      const int64_t parts = (inner_ + beside - 1) / beside;
+      worker.share(outer_ * parts, begin, end);
+      for (; begin < end; ++begin) {
+        const int64_t first = begin % parts * beside, at = begin / parts * count_ * inner_ + first;
+        ops_.softmax_lines(reinterpret_cast<float*>(outputs[0]) + at, reinterpret_cast<const float*>(inputs[0]) + at,
+                           std::min(beside, inner_ - first), inner_, count_);
+      }
+      return;
+    }
     worker.share(outer_ * tiles, begin, end);
     if (2 * inner_ <= tile) {
       for (int64_t at = begin * count_ * inner_; begin < end; ++begin, at += count_ * inner_)
@@ -114,6 +126,9 @@ class AxisStep : public backends::Step {
     for (int64_t at = 0; at < count_; ++at)
       ops_.binary(log_ ? expr::Id::Sub : expr::Id::Mul, y + at * pitch, y + at * pitch, 1, sum, 1, width);
   }
+
+  /// Whether they fill vectors and stay in L1.
+  bool is_small() const { return !log_ && inner_ >= 16 && count_ * inner_ <= few_elements; }
 
   /// Joins `rows` rows of partial results to one, and repeats it in the place of all.
   template <class Join>

@@ -29,6 +29,8 @@ struct RowOps {
                   const int64_t* offsets, int64_t taps, int64_t channels, int64_t pixels);
   // exp(src - max) / sum over each row; rows begin `pitch` floats apart
   void (*softmax)(float* dst, const float* src, int64_t rows, int64_t pitch, int64_t count);
+  // The same of lines side by side: `count` elements each, `pitch` floats from one to the next; dst is not src.
+  void (*softmax_lines)(float* dst, const float* src, int64_t lines, int64_t pitch, int64_t count);
   // dst[r] = the sum of products of a row and x; rows lie one behind the other
   void (*dots)(float* dst, const float* src, const float* x, int64_t rows, int64_t count);
   // dst = 1 where src is not 0, else 0

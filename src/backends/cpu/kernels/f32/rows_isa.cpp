@@ -255,6 +255,44 @@ void softmax(float* dst, const float* src, int64_t rows, int64_t pitch, int64_t 
   for (; row < rows; ++row) softmax_of<1>(dst + row * pitch, src + row * pitch, pitch, count);
 }
 
+// kVectors vectors of lines, `n` lanes of the last: largest and sums stay in registers.
+template <int kVectors>
+TENON_INLINE void softmax_lines_of(float* dst, const float* src, int64_t pitch, int64_t count, int n) {
+  const auto read = [&](const float* p, int i) __attribute__((always_inline)) {
+    return i + 1 < kVectors || n == kLanes ? load(p + i * kLanes) : load_n(p + i * kLanes, n);
+  };
+  const auto write = [&](float* p, int i, Vec v) __attribute__((always_inline)) {
+    if (i + 1 < kVectors || n == kLanes) store(p + i * kLanes, v);
+    else store_n(p + i * kLanes, v, n);
+  };
+  Vec top[kVectors], sum[kVectors];
+  TENON_UNROLL
+  for (int i = 0; i < kVectors; ++i) top[i] = read(src, i), sum[i] = zero();
+  for (int64_t at = 1; at < count; ++at) TENON_UNROLL
+  for (int i = 0; i < kVectors; ++i) top[i] = max(top[i], read(src + at * pitch, i));
+  for (int64_t at = 0; at < count; ++at) {
+    TENON_UNROLL
+    for (int i = 0; i < kVectors; ++i) {
+      const Vec power = exp(sub(read(src + at * pitch, i), top[i]));
+      write(dst + at * pitch, i, power);
+      sum[i] = add(sum[i], power);
+    }
+  }
+  TENON_UNROLL
+  for (int i = 0; i < kVectors; ++i) sum[i] = div(set1(1.f), sum[i]);
+  for (int64_t at = 0; at < count; ++at) TENON_UNROLL
+  for (int i = 0; i < kVectors; ++i) write(dst + at * pitch, i, mul(read(dst + at * pitch, i), sum[i]));
+}
+
+void softmax_lines(float* dst, const float* src, int64_t lines, int64_t pitch, int64_t count) {
+  constexpr int kVectors = 4;
+  int64_t at = 0;
+  for (; at + kVectors * kLanes <= lines; at += kVectors * kLanes)
+    softmax_lines_of<kVectors>(dst + at, src + at, pitch, count, kLanes);
+  for (; at < lines; at += kLanes)
+    softmax_lines_of<1>(dst + at, src + at, pitch, count, lines - at < kLanes ? (int)(lines - at) : kLanes);
+}
+
 // Sixteen sums of each row, as in softmax_of().
 template <int kRows>
 TENON_INLINE void dots_of(float* dst, const float* src, const float* x, int64_t count) {
@@ -301,7 +339,8 @@ void from_bool(float* __restrict dst, const uint8_t* __restrict src, int64_t cou
 }  // namespace
 
 extern const RowOps row_ops;
-const RowOps row_ops = {binary, unary, look_up, gate, scale, blend, fold, windows, softmax, dots, from_bool};
+const RowOps row_ops = {binary, unary,   look_up, gate,          scale, blend,
+                        fold,   windows, softmax, softmax_lines, dots,  from_bool};
 
 }  // namespace TENON_ISA_NAMESPACE
 }  // namespace tenon::cpu
