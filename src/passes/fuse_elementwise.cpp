@@ -211,7 +211,8 @@ bool take_rounding(ir::Graph& graph, ir::NodeId id) {
   const ir::NodeId conv = rounds_before(graph, graph.node(id));
   if (conv == ir::no_node) return false;
   ir::Node& maker = graph.node(conv);
-  const std::string number = literal(maker.real("alpha", 1)) + " " + literal(maker.real("beta", 0));
+  const std::string number =
+      ops::program_number(maker.real("alpha", 1)) + " " + ops::program_number(maker.real("beta", 0));
   std::vector<std::string> lines{maker.text("activation", "") + " %0 " + number};
   for (const std::string& line : std::get<std::vector<std::string>>(graph.node(id).attributes.at("program"))) {
     std::string text;

@@ -15,14 +15,14 @@ bool is_float_value(const ir::Graph& graph, ir::ValueId id) {
 }
 
 /// The line of a node that is one expression.
-std::optional<Program> formula_program(const ir::Graph& graph, const ir::Node& node) {
+std::optional<ElementwiseProgram> formula_program(const ir::Graph& graph, const ir::Node& node) {
   const auto number = [&](size_t at) -> std::optional<float> {
     const auto found = node.inputs[at] == ir::no_value ? std::nullopt : scalar(graph, node.inputs[at]);
     return found ? std::optional(static_cast<float>(*found)) : std::nullopt;
   };
   const auto formula = ops::formula_of(node, number);
   if (!formula) return std::nullopt;
-  Program program;
+  ElementwiseProgram program;
   std::vector<std::string> operands;
   for (size_t at = 0; at < static_cast<size_t>(ops::expression(formula->id).operands); ++at) {
     if (const auto literal = number(at)) {
@@ -39,11 +39,11 @@ std::optional<Program> formula_program(const ir::Graph& graph, const ir::Node& n
 
 }  // namespace
 
-std::optional<Program> program_of(const ir::Graph& graph, const ir::Node& node) {
+std::optional<ElementwiseProgram> program_of(const ir::Graph& graph, const ir::Node& node) {
   if (node.outputs.size() != 1 || !is_float_value(graph, node.outputs[0])) return std::nullopt;
-  std::optional<Program> program;
+  std::optional<ElementwiseProgram> program;
   if (node.op == "tenon:Elementwise")
-    program = Program{node.inputs, std::get<std::vector<std::string>>(node.attributes.at("program"))};
+    program = ElementwiseProgram{node.inputs, std::get<std::vector<std::string>>(node.attributes.at("program"))};
   else program = formula_program(graph, node);
   const auto fits = [&](ir::ValueId input) { return is_float_value(graph, input); };
   if (!program || program->inputs.empty() || !std::all_of(program->inputs.begin(), program->inputs.end(), fits))

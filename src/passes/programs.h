@@ -9,12 +9,12 @@
 namespace tenon::passes {
 
 /// What an elementwise node computes, as tenon:Elementwise has it.
-struct Program {
+struct ElementwiseProgram {
   std::vector<ir::ValueId> inputs;  // without those that are numbers in its lines
   std::vector<std::string> lines;
 };
 
 /// The program of an elementwise node on floats; nullopt for others, and where it would have no input.
-std::optional<Program> program_of(const ir::Graph& graph, const ir::Node& node);
+std::optional<ElementwiseProgram> program_of(const ir::Graph& graph, const ir::Node& node);
 
 }  // namespace tenon::passes
