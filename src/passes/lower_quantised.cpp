@@ -96,8 +96,8 @@ bool raise_quantise(ir::Graph& graph, ir::NodeId id, DType byte) {
     graph.value(parts[at]).shape = graph.value(input).shape;
     graph.value(parts[at]).dtype = byte;
   }
-  const ir::ValueId whole = graph.apply(node.op, parts, node.attributes, joined(node.origins, end.origins),
-                                        graph.value(end.outputs[0]).name);
+  const ir::ValueId whole =
+      graph.apply(node.op, parts, node.attributes, joined(node.origins, end.origins), graph.value(end.outputs[0]).name);
   graph.value(whole).shape = graph.value(end.outputs[0]).shape;
   graph.value(whole).dtype = byte;
   graph.replace_uses(end.outputs[0], whole);

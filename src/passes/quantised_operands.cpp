@@ -68,7 +68,7 @@ bool holds_products(const ir::Graph& graph, const Bytes& x, const Tensor& weight
   return hold_sums(weights, low, low + UINT16_MAX);
 }
 
-std::optional<Weights> weights_of(ir::Graph& graph, ir::ValueId id, int64_t axis, DType byte) {
+std::optional<QuantisedWeights> weights_of(ir::Graph& graph, ir::ValueId id, int64_t axis, DType byte) {
   const ir::Node* node = made_by(graph, id, "DequantizeLinear");
   if (!node || node->integer("block_size", 0) != 0) return std::nullopt;
   const Tensor *bytes = graph.constant(node->inputs[0]), *scales = graph.constant(node->inputs[1]), *zeros = nullptr;
@@ -89,13 +89,13 @@ std::optional<Weights> weights_of(ir::Graph& graph, ir::ValueId id, int64_t axis
   const ir::ValueId given = node->inputs[0], list = node->inputs[1];
   const bool are_centred = !zeros || std::all_of(zeros->data<std::byte>(), zeros->data<std::byte>() + zeros->elements(),
                                                  [](std::byte zero) { return zero == std::byte{}; });
-  if (bytes->dtype() != DType::u8 && are_centred) return Weights{given, list};
+  if (bytes->dtype() != DType::u8 && are_centred) return QuantisedWeights{given, list};
   if (byte == float8) return std::nullopt;
   const Tensor numbers = centred(*bytes, zeros, static_cast<size_t>(axis));
-  return Weights{graph.add_constant(graph.value(given).name, numbers), list};
+  return QuantisedWeights{graph.add_constant(graph.value(given).name, numbers), list};
 }
 
-std::optional<Bytes> by_channel(ir::Graph& graph, const ir::Node& conv, Weights& weights) {
+std::optional<Bytes> by_channel(ir::Graph& graph, const ir::Node& conv, QuantisedWeights& weights) {
   const Tensor numbers = *graph.constant(weights.value), scales = *graph.constant(weights.scales);
   const int64_t group = conv.integer("group", 1), count = numbers.dims()[0];
   const auto bytes = residual_of(graph, conv.inputs[0], DType::u8);

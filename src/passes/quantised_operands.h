@@ -31,18 +31,18 @@ std::optional<Bytes> residual_of(ir::Graph& graph, ir::ValueId id, DType byte);
 /// bytes_of, or of 16 bits the numbers themselves where these are whole steps: kernels quantise them while they read.
 std::optional<Bytes> operand_of(ir::Graph& graph, ir::ValueId id, DType byte);
 
-struct Weights {
+struct QuantisedWeights {
   ir::ValueId value, scales;
 };
 
-/// Weights of bytes with one scale and zero point, or one for each entry of `axis`, as whole numbers around 0; beside
-/// `byte` of e4m3 such floats, without zero points.
-std::optional<Weights> weights_of(ir::Graph& graph, ir::ValueId id, int64_t axis, DType byte);
+/// Weights of bytes with one scale and zero point, or one for each entry of `axis`, as whole numbers around 0;
+/// beside `byte` of e4m3 such floats, without zero points.
+std::optional<QuantisedWeights> weights_of(ir::Graph& graph, ir::ValueId id, int64_t axis, DType byte);
 /// Whether sums of an input's products by these stay within 32 bits, where it is of 16.
 bool holds_products(const ir::Graph& graph, const Bytes& x, const Tensor& weights);
 
 /// The bytes of a depthwise convolution's input that have a scale for each channel, as ones of scale 1 by weights whose
 /// scales are multiplied by those; nullopt where it is another.
-std::optional<Bytes> by_channel(ir::Graph& graph, const ir::Node& conv, Weights& weights);
+std::optional<Bytes> by_channel(ir::Graph& graph, const ir::Node& conv, QuantisedWeights& weights);
 
 }  // namespace tenon::passes

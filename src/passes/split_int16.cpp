@@ -49,7 +49,7 @@ bool split(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   const int64_t parts = parts_of(graph, node);
   if (parts == 0) return false;
-  const Weights weights = *weights_of(graph, node.inputs[1], 1, DType::u16);
+  const QuantisedWeights weights = *weights_of(graph, node.inputs[1], 1, DType::u16);
   const Tensor matrix = *graph.constant(weights.value);
   const int64_t size = matrix.dims()[0] / parts;
   const ir::Shape to = *shape_of(graph, node.outputs[0]);
