@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes networks of 75 families as ONNX, with random weights, and samples to calibrate INT8 on: for cpu_time.py.
+"""Writes networks of 90 families as ONNX, with random weights, and samples to calibrate INT8 on: for cpu_time.py.
 
 MODEL.npz has the inputs that are timed, MODEL.data/ eight more samples. Weights are random but for BatchNorm, whose
 statistics are those of the inputs (zoo.py); images are smooth noise. A race of them says nothing of accuracy by labels.
@@ -20,9 +20,11 @@ from torch.nn import functional as F
 
 from int8_box_modules import Anchorless, LiteHrNet, Nano, Queries
 from int8_dense_modules import Edsr, Enet, ErfNet, Espcn, IbnNet, Imdn, PidNet
+from int8_field_modules import Areas, Depth, Dilated, Matting, RawSound, Rcan
 from int8_modules import (Audio, BiFpn, BiSeNet, Clip3d, Crnn, DbNet, Hourglass, LiteSeg, OsNet, Shuffled, UNet)
 from int8_small_modules import Coordinates, Distributions, FastScnn, Keywords
-from int8_text_modules import Conformer, Ecapa, QuartzNet, Segformer, Svtr, distil_bert, mobile_bert, tiny_bert
+from int8_text_modules import (Conformer, Ecapa, QuartzNet, Segformer, Svtr, Tagger, distil_bert, mobile_bert,
+                               small_bert, tiny_bert)
 import zoo
 
 SAMPLES = 8
@@ -75,7 +77,8 @@ NETWORKS = {
     'espcn': (Espcn, (1, 128, 128)), 'edsr': (Edsr, (3, 64, 64)), 'imdn': (Imdn, (3, 96, 96)),
     'svtr': (Svtr, (3, 32, 256)), 'quartznet': (QuartzNet, (64, 400)), 'conformer': (Conformer, (80, 400)),
     'ecapa': (Ecapa, (80, 300)), 'tiny_bert': (tiny_bert, (64, 312)), 'distil_bert': (distil_bert, (64, 768)),
-    'mobile_bert': (mobile_bert, (64, 128)),
+    'mobile_bert': (mobile_bert, (64, 128)), 'small_bert': (small_bert, (64, 512)), 'tagger': (Tagger, (48, 128)),
+    'resnet18': of_timm('resnet18'), 'mobilenetv2_100': of_timm('mobilenetv2_100'),
     'repghostnet_050': of_timm('repghostnet_050', fused=True), 'fbnetc_100': of_timm('fbnetc_100'),
     'rexnet_100': of_timm('rexnet_100'), 'gernet_s': of_timm('gernet_s'),
     'mobilevit_xxs': of_timm('mobilevit_xxs', 256), 'efficientvit_b0': of_timm('efficientvit_b0'),
@@ -83,6 +86,13 @@ NETWORKS = {
     'distributions': (Distributions, (3, 320, 320)),
     'fast_scnn': (FastScnn, (3, 256, 512)), 'coordinates': (Coordinates, (3, 192, 192)),
     'keywords': (Keywords, (40, 200)),
+    'matting': (Matting, (3, 256, 256)), 'depth': (Depth, (3, 128, 256)), 'rcan': (Rcan, (3, 64, 64)),
+    'dilated': (Dilated, (3, 256, 256)), 'raw_sound': (RawSound, (1, 8000)), 'areas': (Areas, (3, 256, 256)),
+    'hgnetv2_b0': of_timm('hgnetv2_b0'), 'mambaout_femto': of_timm('mambaout_femto'),
+    'tiny_vit_5m': of_timm('tiny_vit_5m_224'), 'inception_next_atto': of_timm('inception_next_atto'),
+    'resmlp_12': of_timm('resmlp_12_224'), 'semnasnet_075': of_timm('semnasnet_075'),
+    'tinynet_c': of_timm('tinynet_c', 184), 'coat_lite_tiny': of_timm('coat_lite_tiny'),
+    'swiftformer_xs': of_timm('swiftformer_xs'),
     'unet_3d': (lambda: UNet(3, 1, (16, 32, 64)), (1, 32, 48, 48)), 'video': (Clip3d, (3, 8, 96, 96)),
 }
 

@@ -163,12 +163,28 @@ def tiny_bert():
     return Text('Bert', hidden_size=312, num_hidden_layers=4, num_attention_heads=12, intermediate_size=1200)
 
 
+def small_bert():
+    return Text('Bert', hidden_size=512, num_hidden_layers=4, num_attention_heads=8, intermediate_size=2048)
+
+
 def distil_bert():
     return Text('DistilBert', dim=768, n_layers=2, n_heads=12, hidden_dim=3072)
 
 
 def mobile_bert():
     return Text('MobileBert', num_hidden_layers=4, embedding_size=128)
+
+
+class Tagger(nn.Module):
+    """Kinds of words, by an LSTM in both directions over their vectors."""
+
+    def __init__(self):
+        super().__init__()
+        self.past = nn.LSTM(128, 128, bidirectional=True, batch_first=True)
+        self.head = nn.Sequential(nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 20))
+
+    def forward(self, x):
+        return self.head(self.past(x)[0])
 
 
 class Segformer(nn.Module):
