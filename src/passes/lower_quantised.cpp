@@ -161,8 +161,8 @@ bool lower_conv(ir::Graph& graph, ir::NodeId id, DType byte) {
   if (node.op != "Conv" || node.text("layout", "") != "NHWC") return false;
   auto x = operand_of(graph, node.inputs[0], byte);
   if ((image && (!x || byte == float8)) || (byte == int16 && (image || node.integer("group", 1) != 1))) return false;
-  auto w = weights_of(graph, node.inputs[1], 0, byte);
-  if (w && !x && byte == DType::u8) x = by_channel(graph, node, *w);
+  auto w = quantised_weights(graph, node.inputs[1], 0, byte);
+  if (w && !x && byte == DType::u8) x = depthwise_by_channel(graph, node, *w);
   if (!x || !w) return false;
   const bool int16_weights = graph.constant(w->value)->dtype() == DType::i16;
   if (image && !int16_weights && graph.only_user(node.inputs[0]) == id)
@@ -209,7 +209,7 @@ bool lower_product(ir::Graph& graph, ir::NodeId id, DType byte) {
   if (!gemm && node.op != "MatMul") return false;
   if (gemm && (node.integer("transA", 0) || node.real("alpha", 1) != 1 || node.real("beta", 1) != 1)) return false;
   const auto x = operand_of(graph, node.inputs[0], byte);
-  const auto w = x ? weights_of(graph, node.inputs[1], transposed ? 0 : 1, byte) : std::nullopt;
+  const auto w = x ? quantised_weights(graph, node.inputs[1], transposed ? 0 : 1, byte) : std::nullopt;
   const std::optional<ir::Shape> from = graph.value(node.inputs[0]).shape, to = graph.value(node.outputs[0]).shape;
   if (!x || !w || !from || !to || from->size() < 2) return false;
   const Tensor given = *graph.constant(w->value);

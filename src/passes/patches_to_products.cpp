@@ -16,7 +16,7 @@ bool all(const std::vector<int64_t>& items, int64_t number) {
 }
 
 /// The constant that weights are, or are read from by DequantizeLinear with one scale or one for each result.
-const Tensor* stored_weights(const ir::Graph& graph, ir::ValueId id) {
+const Tensor* patch_weights(const ir::Graph& graph, ir::ValueId id) {
   if (const Tensor* given = graph.constant(id)) return given->dtype() == DType::f32 ? given : nullptr;
   const ir::Node* read = made_by(graph, id, "DequantizeLinear");
   const Tensor* scales = read ? graph.constant(read->inputs[1]) : nullptr;
@@ -26,9 +26,9 @@ const Tensor* stored_weights(const ir::Graph& graph, ir::ValueId id) {
 }
 
 /// Those weights in another shape with as many results.
-ir::ValueId weights_as(ir::Graph& graph, ir::ValueId id, const Dims& dims) {
+ir::ValueId patch_weights_as(ir::Graph& graph, ir::ValueId id, const Dims& dims) {
   const std::string name = graph.value(id).name + ".rows";
-  const ir::ValueId stored = graph.add_constant(name, stored_weights(graph, id)->reshaped(dims));
+  const ir::ValueId stored = graph.add_constant(name, patch_weights(graph, id)->reshaped(dims));
   if (graph.constant(id)) return stored;
   const ir::Node read = *made_by(graph, id, "DequantizeLinear");
   std::vector<ir::ValueId> inputs = read.inputs;
@@ -47,7 +47,7 @@ bool to_product(ir::Graph& graph, ir::NodeId id, int64_t least_depth) {
       !all(node.integers("dilations"), 1))
     return false;
   const ir::Shape *from = shape_of(graph, node.inputs[0]), *to = shape_of(graph, node.outputs[0]);
-  const Tensor* given = stored_weights(graph, node.inputs[1]);
+  const Tensor* given = patch_weights(graph, node.inputs[1]);
   if (!from || from->size() != 4 || !to || !given || given->dims().rank() != 4) return false;
   const Dims weights = given->dims();
   const int64_t channels = weights[1], high = weights[2], wide = weights[3];
@@ -74,7 +74,7 @@ bool to_product(ir::Graph& graph, ir::NodeId id, int64_t least_depth) {
             {batch, rows, columns, depth});
   std::vector<ir::ValueId> inputs = node.inputs;
   inputs[0] = x;
-  inputs[1] = weights_as(graph, node.inputs[1], {weights[0], depth, 1, 1});
+  inputs[1] = patch_weights_as(graph, node.inputs[1], {weights[0], depth, 1, 1});
   ir::Attributes attributes = node.attributes;
   for (const char* own : {"input_layout", "kernel_shape", "strides"}) attributes.erase(own);
   replace(graph, id, graph.apply("Conv", inputs, attributes, node.origins, name));

@@ -68,7 +68,7 @@ bool holds_products(const ir::Graph& graph, const Bytes& x, const Tensor& weight
   return hold_sums(weights, low, low + UINT16_MAX);
 }
 
-std::optional<QuantisedWeights> weights_of(ir::Graph& graph, ir::ValueId id, int64_t axis, DType byte) {
+std::optional<QuantisedWeights> quantised_weights(ir::Graph& graph, ir::ValueId id, int64_t axis, DType byte) {
   const ir::Node* node = made_by(graph, id, "DequantizeLinear");
   if (!node || node->integer("block_size", 0) != 0) return std::nullopt;
   const Tensor *bytes = graph.constant(node->inputs[0]), *scales = graph.constant(node->inputs[1]), *zeros = nullptr;
@@ -95,13 +95,14 @@ std::optional<QuantisedWeights> weights_of(ir::Graph& graph, ir::ValueId id, int
   return QuantisedWeights{graph.add_constant(graph.value(given).name, numbers), list};
 }
 
-std::optional<Bytes> by_channel(ir::Graph& graph, const ir::Node& conv, QuantisedWeights& weights) {
+std::optional<Bytes> depthwise_by_channel(ir::Graph& graph, const ir::Node& conv, QuantisedWeights& weights) {
   const Tensor numbers = *graph.constant(weights.value), scales = *graph.constant(weights.scales);
+  if (numbers.dims().rank() != 4) return std::nullopt;
   const int64_t group = conv.integer("group", 1), count = numbers.dims()[0];
   const auto bytes = residual_of(graph, conv.inputs[0], DType::u8);
-  if (!bytes || numbers.dims()[1] != 1 || count % group) return std::nullopt;
+  if (!bytes || numbers.dims()[1] != 1 || group < 2 || count % group) return std::nullopt;
   const Tensor given = *graph.constant(bytes->scale);
-  if (given.elements() != group || group == 1) return std::nullopt;
+  if (given.elements() != group) return std::nullopt;
   std::vector<float> both(static_cast<size_t>(count));
   for (int64_t at = 0; at < count; ++at)
     both[static_cast<size_t>(at)] = static_cast<float>(double{given.data<float>()[at / (count / group)]} *

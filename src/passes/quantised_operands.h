@@ -37,12 +37,12 @@ struct QuantisedWeights {
 
 /// Weights of bytes with one scale and zero point, or one for each entry of `axis`, as whole numbers around 0;
 /// beside `byte` of e4m3 such floats, without zero points.
-std::optional<QuantisedWeights> weights_of(ir::Graph& graph, ir::ValueId id, int64_t axis, DType byte);
+std::optional<QuantisedWeights> quantised_weights(ir::Graph& graph, ir::ValueId id, int64_t axis, DType byte);
 /// Whether sums of an input's products by these stay within 32 bits, where it is of 16.
 bool holds_products(const ir::Graph& graph, const Bytes& x, const Tensor& weights);
 
 /// The bytes of a depthwise convolution's input that have a scale for each channel, as ones of scale 1 by weights whose
 /// scales are multiplied by those; nullopt where it is another.
-std::optional<Bytes> by_channel(ir::Graph& graph, const ir::Node& conv, QuantisedWeights& weights);
+std::optional<Bytes> depthwise_by_channel(ir::Graph& graph, const ir::Node& conv, QuantisedWeights& weights);
 
 }  // namespace tenon::passes

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t most_parts = 4;
 
 /// Rows of a matrix.
-Tensor rows_of(const Tensor& matrix, int64_t from, int64_t count) {
+Tensor matrix_rows(const Tensor& matrix, int64_t from, int64_t count) {
   Tensor part(matrix.dtype(), {count, matrix.dims()[1]});
   const int64_t row = matrix.dims()[1] * static_cast<int64_t>(size_of(matrix.dtype()));
   std::memcpy(part.data<std::byte>(), matrix.data<std::byte>() + from * row, static_cast<size_t>(count * row));
@@ -21,7 +21,7 @@ Tensor rows_of(const Tensor& matrix, int64_t from, int64_t count) {
 }
 
 /// The fewest equal parts of a product's inputs whose sums stay within 32 bits; 0 where it is none, or has no such.
-int64_t parts_of(ir::Graph& graph, const ir::Node& node) {
+int64_t int16_parts(ir::Graph& graph, const ir::Node& node) {
   const bool gemm = node.op == "Gemm";
   if ((!gemm && node.op != "MatMul") || node.has("activation") || node.has("residual") || node.inputs.size() > 3)
     return 0;
@@ -29,7 +29,7 @@ int64_t parts_of(ir::Graph& graph, const ir::Node& node) {
                node.real("beta", 1) != 1))
     return 0;
   const auto steps = steps_of(graph, node.inputs[0]);
-  const auto weights = steps ? weights_of(graph, node.inputs[1], 1, DType::u16) : std::nullopt;
+  const auto weights = steps ? quantised_weights(graph, node.inputs[1], 1, DType::u16) : std::nullopt;
   const ir::Shape *from = shape_of(graph, node.inputs[0]), *to = shape_of(graph, node.outputs[0]);
   if (!weights || !from || !to || from->size() < 2) return 0;
   const Tensor matrix = *graph.constant(weights->value);
@@ -39,17 +39,17 @@ int64_t parts_of(ir::Graph& graph, const ir::Node& node) {
   for (int64_t parts = 1; parts <= most_parts; ++parts) {
     bool hold = k % parts == 0;
     for (int64_t part = 0; hold && part < parts; ++part)
-      hold = hold_sums(by_rows(rows_of(matrix, part * k / parts, k / parts)), low, low + UINT16_MAX);
+      hold = hold_sums(by_rows(matrix_rows(matrix, part * k / parts, k / parts)), low, low + UINT16_MAX);
     if (hold) return parts > 1 ? parts : 0;
   }
   return 0;
 }
 
-bool split(ir::Graph& graph, ir::NodeId id) {
+bool split_product(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
-  const int64_t parts = parts_of(graph, node);
+  const int64_t parts = int16_parts(graph, node);
   if (parts == 0) return false;
-  const QuantisedWeights weights = *weights_of(graph, node.inputs[1], 1, DType::u16);
+  const QuantisedWeights weights = *quantised_weights(graph, node.inputs[1], 1, DType::u16);
   const Tensor matrix = *graph.constant(weights.value);
   const int64_t size = matrix.dims()[0] / parts;
   const ir::Shape to = *shape_of(graph, node.outputs[0]);
@@ -66,7 +66,7 @@ bool split(ir::Graph& graph, ir::NodeId id) {
   for (int64_t part = 0; part < parts; ++part) {
     const auto at = [&](int64_t number) { return constant(graph, "", {number}); };
     const ir::ValueId x = add("Slice", {node.inputs[0], at(part * size), at((part + 1) * size), at(-1)}, {}, from);
-    const ir::ValueId stored = graph.add_constant("", rows_of(matrix, part * size, size));
+    const ir::ValueId stored = graph.add_constant("", matrix_rows(matrix, part * size, size));
     const ir::ValueId w =
         add("DequantizeLinear", {stored, weights.scales}, {{"axis", int64_t{1}}}, {size, matrix.dims()[1]});
     std::vector<ir::ValueId> inputs{x, w};
@@ -82,7 +82,7 @@ bool split(ir::Graph& graph, ir::NodeId id) {
 }  // namespace
 
 bool split_int16_products(ir::Graph& graph) {
-  return each_node(graph, [&](ir::NodeId id) { return split(graph, id); });
+  return each_node(graph, [&](ir::NodeId id) { return split_product(graph, id); });
 }
 
 }  // namespace tenon::passes
