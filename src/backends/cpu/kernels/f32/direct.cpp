@@ -20,6 +20,8 @@ constexpr int kBlockK = 384;
 // Activations of a pixel block: near L1 when all weights stay in L2, otherwise most of L2 so that weights pass rarely.
 constexpr int64_t kSmallBlockBytes = 48 << 10, kLargeBlockBytes = 192 << 10, kResidentWeights = 256 << 10;
 constexpr int64_t kMinTiles = 4, kMaxTiles = 170;
+// Activations of so many tiles, and what of them is multiplied before K goes on, with sums that wait.
+constexpr int64_t kFewTiles = 16, kLongTiles = 640 << 10, kLongBlockBytes = 512 << 10, kSumBytes = 3 << 20;
 
 const DirectOps& ops_of(Isa isa) {
   switch (vectors_of(isa)) {
@@ -57,6 +59,17 @@ void plan_split(DirectPlan& plan, const DirectOps& ops, int threads) {
   const int64_t target = weights / plan.channel_splits <= kResidentWeights ? kSmallBlockBytes : kLargeBlockBytes;
   const int64_t most = std::min(kMaxTiles, ceil_div(tiles, plan.pixel_splits));
   plan.block_tiles = static_cast<int>(std::min(most, std::max(kMinTiles, target / tile_bytes)));
+  plan.k_together = plan.k_blocks;
+  // Long sums of few tiles: weights would pass once for every four tiles, whose activations fill L2. Sums between parts
+  // of K lie in memory instead.
+  const int64_t sums = ceil_div(blocks, plan.channel_splits) * ops.block * ops.tile_pixels * 4;  // of a tile
+  const int64_t mine = ceil_div(tiles, plan.pixel_splits), all = std::min(mine, kSumBytes / sums);
+  if (target == kSmallBlockBytes || reach > 1 || s.groups > 1 || mine > kFewTiles ||
+      tile_bytes * kMinTiles < kLongTiles || all <= plan.block_tiles)
+    return;
+  plan.block_tiles = static_cast<int>(all);
+  const int64_t a_block = all * ops.tile_pixels * kBlockK * 4;
+  plan.k_together = static_cast<int>(std::clamp<int64_t>(kLongBlockBytes / a_block, 1, plan.k_blocks));
 }
 
 // What weights are multiplied by one pixel, and stored as.

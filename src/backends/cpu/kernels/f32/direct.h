@@ -13,6 +13,7 @@ struct DirectPlan : WindowPlan {
   const float* bias;    // [group][whole blocks]
   int pixel_splits, channel_splits;   // workers along each side
   int block_tiles;                    // pixel tiles that pass over all weights together
+  int k_together;                     // blocks of K that do before those behind them, for all output channels
   size_t worker_bytes;                // workspace of one worker
 };
 

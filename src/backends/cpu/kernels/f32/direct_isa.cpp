@@ -39,9 +39,15 @@ struct TileJob {
   bool few;  // at most eight channels behind the last multiple of 16
 };
 
+// Sums of a round's tiles and a block of output channels that await the rest of K.
+int64_t partial_floats(const DirectPlan& plan) { return int64_t{plan.block_tiles} * kTilePixels * kBlock; }
+
 size_t worker_bytes(const DirectPlan& plan) {
+  const ConvShape& s = plan.shape;
+  const int64_t blocks = (s.out_c / s.groups + kBlock - 1) / kBlock * s.groups;
+  const int64_t kept = plan.k_together < plan.k_blocks ? (blocks + plan.channel_splits - 1) / plan.channel_splits : 1;
   return table_bytes<float, kTilePixels>(plan, plan.block_tiles) +
-         round_up(plan.block_tiles * kTilePixels * kBlock * sizeof(float), 64);
+         round_up(kept * partial_floats(plan) * sizeof(float), 64);
 }
 
 Tables tables_at(const DirectPlan& plan, std::byte* p) {
@@ -273,29 +279,35 @@ void run(const DirectPlan& plan, const float* in, const float* residual, float* 
     const int64_t large = (last - first) % count;
     const int small = static_cast<int>((last - first) / count);
     fill_tables<float, kTilePixels>(plan, tables, in, first, count, large, small);
-    for (int64_t n = n0; n < n1; ++n) {
-      const int64_t group = n / blocks, channel = group * group_out + (n - group * blocks) * kBlock;
-      job.shift = group * group_in;
-      job.channels = static_cast<int>(smaller(kBlock, (group + 1) * group_out - channel));
-      job.few = group_out - channel % group_out / 16 * 16 <= 8;
-      job.in_registers = job.is_clamp && (kMasks || job.channels == kBlock || job.channels == kLanes);
-      job.bias = plan.bias + n * kBlock;
-      job.slopes = epilogue.slopes + n * kBlock;
-      job.low = bounds ? job.slopes : lows;
-      job.residual = residual ? residual + channel : nullptr;
-      job.out = out + channel;
-      for (int b = 0; b < plan.k_blocks; ++b) {
-        const int64_t k0 = block_k(plan, b), k1 = block_k(plan, b + 1);
-        job.ranges = tables.ranges + b;
-        job.weights = plan.packed + (n * plan.k + k0) * kBlock;
-        job.panel_bytes = (k1 - k0) * kBlock * static_cast<int64_t>(sizeof(float));
-        job.next = reinterpret_cast<const char*>(job.weights) + job.panel_bytes;
-        job.first = b == 0;
-        job.last = b + 1 == plan.k_blocks;
-        if (by4) {
-          run_block<true>(job, count, large, small);
-        } else {
-          run_block<false>(job, count, large, small);
+    for (int part = 0; part < plan.k_blocks; part += plan.k_together) {
+      const int end = part + plan.k_together < plan.k_blocks ? part + plan.k_together : plan.k_blocks;
+      for (int64_t n = n0; n < n1; ++n) {
+        const int64_t group = n / blocks, channel = group * group_out + (n - group * blocks) * kBlock;
+        job.shift = group * group_in;
+        job.channels = static_cast<int>(smaller(kBlock, (group + 1) * group_out - channel));
+        job.few = group_out - channel % group_out / 16 * 16 <= 8;
+        job.in_registers = job.is_clamp && (kMasks || job.channels == kBlock || job.channels == kLanes);
+        job.bias = plan.bias + n * kBlock;
+        job.slopes = epilogue.slopes + n * kBlock;
+        job.low = bounds ? job.slopes : lows;
+        job.residual = residual ? residual + channel : nullptr;
+        job.out = out + channel;
+        if (plan.k_together < plan.k_blocks) job.partial = tables.partial + (n - n0) * partial_floats(plan);
+        for (int b = part; b < end; ++b) {
+          const int64_t k0 = block_k(plan, b), k1 = block_k(plan, b + 1);
+          job.ranges = tables.ranges + b;
+          job.weights = plan.packed + (n * plan.k + k0) * kBlock;
+          job.panel_bytes = (k1 - k0) * kBlock * static_cast<int64_t>(sizeof(float));
+          job.next = reinterpret_cast<const char*>(job.weights) + job.panel_bytes;
+          if (b + 1 == end && end - part < plan.k_blocks)
+            job.next = reinterpret_cast<const char*>(plan.packed + ((n + 1) * plan.k + block_k(plan, part)) * kBlock);
+          job.first = b == 0;
+          job.last = b + 1 == plan.k_blocks;
+          if (by4) {
+            run_block<true>(job, count, large, small);
+          } else {
+            run_block<false>(job, count, large, small);
+          }
         }
       }
     }
