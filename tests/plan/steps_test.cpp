@@ -118,9 +118,13 @@ TEST_F(Steps, WithoutTimesBytesOfOneChannelEachHaveTheKernelForThem) {
 TEST_F(Steps, EveryKernelPacksWeightsOnceForAllSizes) {
   const std::string graph = "graph \"g\" ", scales = "const %s : f32[] = {0.5} const %z : u8[] = {3} ";
   const std::string int8 = " = tenon:Int8Conv(%x, %w, _, _, %s, %z, %s) {layout=\"NHWC\", pads=[1,1,1,1]";
-  const std::string lstm = "const %w : f32[1,16,4] = " + numbers(64, true) + " const %r : f32[1,16,4] = " +
-                           numbers(64, true) +
-                           " %y : ?, _, _ = LSTM(%x, %w, %r) {hidden_size=4} from [\"l\"] output %y";
+  // Weights of few inputs lie among those of states.
+  const auto lstm = [](int inputs) {
+    const std::string many = std::to_string(inputs);
+    return "input %x : f32[T,N," + many + "] const %w : f32[1,16," + many + "] = " + numbers(16 * inputs, true) +
+           " const %r : f32[1,16,4] = " + numbers(64, true) +
+           " %y : ?, _, _ = LSTM(%x, %w, %r) {hidden_size=4} from [\"l\"] output %y";
+  };
   struct Case {
     std::string text, tactic;
     std::vector<int64_t> sizes, others;
@@ -136,7 +140,8 @@ TEST_F(Steps, EveryKernelPacksWeightsOnceForAllSizes) {
       {graph + "input %x : f32[N,H,W,4] const %w : f32[4,2,3,3] = " + numbers(72, true) +
            " %y : ? = ConvTranspose(%x, %w) {layout=\"NHWC\"} from [\"t\"] output %y",
        "rows", {1, 5, 5, 4}, {2, 7, 6, 4}, 3},
-      {graph + "input %x : f32[T,N,4] " + lstm, "steps", {3, 2, 4}, {5, 2, 4}, 2}};
+      {graph + lstm(4), "steps", {3, 2, 4}, {5, 3, 4}, 1},
+      {graph + lstm(12), "steps", {3, 2, 12}, {5, 3, 12}, 2}};
   for (const Case& one : cases) {
     plan::Plan plan;
     plan.graph = ir::parse(one.text);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // softmax(Q K^T scale + mask) V in f32 without tensor cores, of operands of f32 or of 16 bits, scores never stored: as
-// each tile of keys comes, earlier sums are scaled to the new largest score (as in attention.cu). Macros: DK, DV columns
-// of keys and of values; a block of 128 threads takes 8 ROWS queries, KEYS keys at a time; 16 threads share a row.
-// CHUNKED 1: rows of Q, K, V come in chunks of 16 bytes; MASK 1: f32 is added to the scores; NAN_TO_ZERO 1: a row
+// each tile of keys comes, earlier sums are scaled to the new largest score (as in attention.cu). Macros: DK, DV
+// columns of keys and of values; a block of 128 threads takes 8 ROWS queries, KEYS keys at a time; 16 threads share a
+// row. CHUNKED 1: rows of Q, K, V come in chunks of 16 bytes; MASK 1: f32 is added to the scores; NAN_TO_ZERO 1: a row
 // without any weight gives zeros; ACT: what becomes of the result, as a type of tenon::expr.
 constexpr int DP = (DK + 3) / 4 * 4, EP = (DV + 15) / 16 * 16, D_PITCH = DP + 4, E_PITCH = EP + 4, P_PITCH = KEYS + 4;
 constexpr int BM = 8 * ROWS, COLUMNS = KEYS / 16, RESULTS = EP / 16;
