@@ -32,6 +32,7 @@ typedef half float16;
 #define FLOAT16_NAME "f16"
 #endif
 __device__ __forceinline__ float f32_of(float x) { return x; }
+__device__ __forceinline__ float f32_of(double x) { return x; }
 __device__ __forceinline__ float f32_of(u8 x) { return x; }
 __device__ __forceinline__ float f32_of(i8 x) { return x; }
 __device__ __forceinline__ float f32_of(half x) {

@@ -12,6 +12,7 @@ namespace {
 std::string number_type(DType type) {
   switch (type) {
     case DType::boolean: return "u8";
+    case DType::f64: return "double";
     default: return type == DType::f8e4m3fn ? "" : type_name(type);
   }
 }
@@ -70,6 +71,13 @@ Reason choice_of(const Problem& problem, std::string& body) {
 Reason conversion_of(const Problem& problem, std::string& body) {
   const Operand &x = problem.inputs[0], &y = problem.outputs[0];
   if (is_real(x.dtype) && is_real(y.dtype)) return Reason::other_kernel;
+  if (x.dtype == DType::f64 && is_16_bit(y.dtype)) {  // to an odd f32 first, so that it is rounded once
+    body =
+        "    float a = __double2float_rz(v0);\n    if (a != v0) a = __uint_as_float(__float_as_uint(a) | 1);\n"
+        "    r = " +
+        written(y, "a") + ";\n";
+    return {};
+  }
   if (y.dtype == DType::boolean) body = "    r = " + read(x, "v0") + " != 0;\n";
   else if (is_real(x.dtype) && size_of(y.dtype) == 1)
     return {Reason::element_type, "elements", "types with a conversion"};
@@ -77,10 +85,15 @@ Reason conversion_of(const Problem& problem, std::string& body) {
   return {};
 }
 
+Reason is_of_one_type(const Problem& problem) {
+  const DType type = problem.inputs[0].dtype;
+  const bool same = same_types(problem, 0, problem.inputs.size()) && type == problem.outputs[0].dtype;
+  return same ? Reason() : Reason(Reason::mixed_types);
+}
 /// Whether operands and result are all truths or all integers.
 Reason types_of(const Problem& problem) {
+  if (const Reason reason = is_of_one_type(problem)) return reason;
   const DType type = problem.inputs[0].dtype;
-  if (!same_types(problem, 0, problem.inputs.size()) || type != problem.outputs[0].dtype) return Reason::mixed_types;
   if (type != DType::boolean && !is_whole(type))
     return {Reason::element_type, "elements", "a type with this operation"};
   return {};
@@ -121,6 +134,24 @@ Reason function_of(const Problem& problem, std::string& body) {
   return {};
 }
 
+/// Of integers; the bounds may be absent, but the lower one only where both are.
+Reason clip_of(const Problem& problem, std::string& body) {
+  if (const Reason reason = types_of(problem)) return reason;
+  body = "    r = v0;\n";
+  if (problem.inputs.size() > 1) body += "    if (r < v1) r = v1;\n";
+  if (problem.inputs.size() > 2) body += "    if (r > v2) r = v2;\n";
+  return {};
+}
+
+/// Of doubles: "a" and "b" are the operands in the formula.
+template <Text formula>
+Reason double_of(const Problem& problem, std::string& body) {
+  if (const Reason reason = is_of_one_type(problem)) return reason;
+  if (problem.inputs[0].dtype != DType::f64) return {Reason::element_type, "elements", "f64"};
+  body = std::string("    const double a = v0, b = v1;\n    r = ") + formula.data + ";\n";
+  return {};
+}
+
 template <BodyOf body_of>
 Reason map_of(const Problem& problem, Map& map) {
   if (problem.inputs.size() > 3) return {Reason::too_many, 3, "operands"};
@@ -156,12 +187,14 @@ struct Register {
     add<function_of<"tanf(a)">>("Tan");
     // A quotient by 0, which has no meaning, is 0.
     add<arithmetic_of<false, "b == 0 ? 0 : b == -1 ? 0 - a : a / b">>("Div");
+    add<double_of<"a + b">>("Add", "doubles"), add<double_of<"a - b">>("Sub", "doubles");
+    add<double_of<"a * b">>("Mul", "doubles"), add<double_of<"a / b">>("Div", "doubles"), add<clip_of>("Clip");
     add<is_nan_of>("IsNaN"), add<choice_of>("Where"), add<conversion_of>("Cast"), add<remainder_of>("Mod");
   }
   template <BodyOf body_of>
-  static void add(const std::string& op) {
+  static void add(const std::string& op, const char* name = "numbers") {
     Kernel kernel = map_kernel<map_of<body_of>>(op);
-    kernel.name = "numbers";
+    kernel.name = name;
     kernel.priority = 0;
     KernelRegistrar{kernel};
   }

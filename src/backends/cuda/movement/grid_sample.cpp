@@ -10,10 +10,13 @@ using Params = GridSampleParams;
 
 bool is_nearest(const ir::Node& node) { return node.text("mode", "linear") == "nearest"; }
 
+std::string place_type(DType type) { return type == DType::f64 ? "PLACE=double" : define_type("PLACE", type); }
+
 Reason refuses(const Problem& problem, const Properties&) {
   const Operand &x = problem.inputs[0], &grid = problem.inputs[1], &y = problem.outputs[0];
-  if (!is_real(x.dtype) || !is_real(grid.dtype) || x.dtype != y.dtype)
-    return {Reason::element_type, "elements", "f32, f16 or bf16"};
+  if (!is_real(x.dtype) || x.dtype != y.dtype) return {Reason::element_type, "elements", "f32, f16 or bf16"};
+  if (!is_real(grid.dtype) && grid.dtype != DType::f64)
+    return {Reason::element_type, "places", "f64, f32, f16 or bf16"};
   if (x.dims.rank() != 4) return {Reason::shape, "the input", "two spatial axes"};
   const std::string mode = problem.node->text("mode", "linear");
   if (mode != "linear" && mode != "bilinear" && mode != "nearest")
@@ -26,7 +29,7 @@ std::vector<Tactic> tactics(const Problem& problem, const Properties&) {
   const ir::Node& node = *problem.node;
   const std::string padding = node.text("padding_mode", "zeros");
   Source source{"grid_sample.cu", {}, ""};
-  source.defines = {define_type("ELEMENT", problem.inputs[0].dtype), define_type("PLACE", problem.inputs[1].dtype),
+  source.defines = {define_type("ELEMENT", problem.inputs[0].dtype), place_type(problem.inputs[1].dtype),
                     define("NEAREST", is_nearest(node)),
                     define("PADDING", padding == "border"       ? 1
                                       : padding == "reflection" ? 2
