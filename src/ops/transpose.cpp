@@ -16,13 +16,19 @@ std::vector<size_t> order_of(const auto& ctx, size_t rank) {
   if (perm.size() != rank)
     ctx.fail("perm has " + counted(perm.size(), "axis") + " for a tensor of rank " + std::to_string(rank));
   mark_axes(ctx, perm, rank);
-  for (int64_t axis : perm) order.push_back(normal_axis(ctx, axis, rank));
+  for (int64_t axis : perm) {
+    if (axis < 0) ctx.fail("perm names axis " + std::to_string(axis) + ", which counts from the end");
+    order.push_back(normal_axis(ctx, axis, rank));
+  }
   return order;
 }
 
 void infer(Inference& ctx) {
   const ir::Shape* from = ctx.shape(0);
-  if (!from) return ctx.set(0, ctx.dtype(0), std::nullopt);
+  if (!from) {
+    order_of(ctx, ctx.node().integers("perm").size());  // passes rely on it
+    return ctx.set(0, ctx.dtype(0), std::nullopt);
+  }
   ir::Shape to;
   for (size_t axis : order_of(ctx, from->size())) to.push_back((*from)[axis]);
   const bool flat = from->size() <= 1;

@@ -88,6 +88,17 @@ TEST(Import, TurnsAxesIntoAnInput) {
   EXPECT_FALSE(graph.nodes[0].has("axes"));
 }
 
+TEST(Import, CountsAxesOfATransposeFromTheEnd) {
+  const auto transposed = [](const std::vector<int64_t>& perm) {
+    std::string axes = field(1, "perm") + field(20, 7);
+    for (const int64_t axis : perm) axes += field(8, static_cast<uint64_t>(axis));
+    return model(input("x") + node("t", "Transpose", {"x"}, {"y"}, field(5, axes)) + output("y"));
+  };
+  EXPECT_EQ(import(transposed({0, -2, -1, 1})).nodes[0].integers("perm"), (std::vector<int64_t>{0, 2, 3, 1}));
+  ir::Graph wrong = import(transposed({0, -5, -1, 1}));
+  EXPECT_THROW(ops::infer(wrong), Error);
+}
+
 TEST(Import, PassesOuterValuesToBothBranches) {
   const std::string then = node("t", "Relu", {"x"}, {"o"}) + output("o"),
                     other = node("e", "Add", {"z", "w"}, {"o"}) + output("o");
