@@ -6,8 +6,6 @@
 namespace tenon::passes {
 namespace {
 
-bool is_real(DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; }
-
 /// What a Cast between floats reads; no_value where the node is none.
 ir::ValueId cast_from(const ir::Graph& graph, const ir::Node* node) {
   if (!node || node->op != "Cast" || !is_real(graph.value(node->inputs[0]).dtype) ||

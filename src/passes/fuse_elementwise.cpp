@@ -31,6 +31,20 @@ bool gives_bytes(const ir::Graph& graph, const ir::Node& node) {
          graph.value(node.inputs[0]).dtype == DType::f32;
 }
 
+/// A line of a program with other names for its registers.
+template <class F>
+std::string renamed(const std::string& line, const F& name_of) {
+  std::string text;
+  for (size_t at = 0; at < line.size();) {
+    const size_t end = std::min(line.find(' ', at), line.size() - 1) + 1;
+    const std::string word = line.substr(at, end - at);
+    if (word[0] == '%') text += name_of(std::stoul(word.substr(1))) + (word.back() == ' ' ? " " : "");
+    else text += word;
+    at = end;
+  }
+  return text;
+}
+
 /// Of what trees are made: elementwise nodes, these and programs, or both and scales between bytes and numbers.
 enum class Of : uint8_t { nodes, programs, bytes };
 
@@ -143,15 +157,7 @@ class Program {
     std::vector<std::string> names;
     for (ir::ValueId input : node.inputs) names.push_back(operand(input));
     for (const std::string& line : std::get<std::vector<std::string>>(node.attributes.at("program"))) {
-      std::string text;
-      for (size_t at = 0; at < line.size();) {
-        const size_t end = std::min(line.find(' ', at), line.size() - 1) + 1;
-        const std::string word = line.substr(at, end - at);
-        if (word[0] == '%') text += names.at(std::stoul(word.substr(1))) + (word.back() == ' ' ? " " : "");
-        else text += word;
-        at = end;
-      }
-      add(node, text);
+      add(node, renamed(line, [&](size_t reg) { return names.at(reg); }));
       names.push_back(registers_[node.outputs[0]]);
     }
   }
@@ -214,17 +220,8 @@ bool take_rounding(ir::Graph& graph, ir::NodeId id) {
   const std::string number =
       ops::program_number(maker.real("alpha", 1)) + " " + ops::program_number(maker.real("beta", 0));
   std::vector<std::string> lines{maker.text("activation", "") + " %0 " + number};
-  for (const std::string& line : std::get<std::vector<std::string>>(graph.node(id).attributes.at("program"))) {
-    std::string text;
-    for (size_t at = 0; at < line.size(); ++at) {
-      text += line[at];
-      if (line[at] != '%') continue;
-      const size_t end = std::min(line.find(' ', at), line.size());
-      text += std::to_string(std::stoul(line.substr(at + 1, end - at - 1)) + 1);
-      at = end - 1;
-    }
-    lines.push_back(text);
-  }
+  for (const std::string& line : std::get<std::vector<std::string>>(graph.node(id).attributes.at("program")))
+    lines.push_back(renamed(line, [](size_t reg) { return "%" + std::to_string(reg + 1); }));
   graph.node(id).attributes["program"] = lines;
   for (const char* name : {"activation", "alpha", "beta"}) maker.attributes.erase(name);
   return true;

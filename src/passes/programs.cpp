@@ -4,15 +4,11 @@
 #include <algorithm>
 
 #include "ops/elementwise_program.h"
+#include "ops/floats.h"
 #include "passes/rewrite.h"
 
 namespace tenon::passes {
 namespace {
-
-bool is_float_value(const ir::Graph& graph, ir::ValueId id) {
-  return id != ir::no_value && (graph.value(id).dtype == DType::f32 || graph.value(id).dtype == DType::f16 ||
-                                graph.value(id).dtype == DType::bf16);
-}
 
 /// The line of a node that is one expression.
 std::optional<ElementwiseProgram> formula_program(const ir::Graph& graph, const ir::Node& node) {
@@ -37,16 +33,26 @@ std::optional<ElementwiseProgram> formula_program(const ir::Graph& graph, const 
   return program;
 }
 
+/// Whether an input has as many axes as the result, which numbers of several axes may have given more.
+bool keeps_rank(const ir::Graph& graph, const ir::Node& node, const ElementwiseProgram& program) {
+  const auto rank = rank_of(graph, node.outputs[0]);
+  return rank && std::any_of(program.inputs.begin(), program.inputs.end(),
+                             [&](ir::ValueId input) { return rank_of(graph, input) == rank; });
+}
+
 }  // namespace
 
+bool is_real(DType type) { return ops::wide_type(type) == DType::f32; }
+
 std::optional<ElementwiseProgram> program_of(const ir::Graph& graph, const ir::Node& node) {
-  if (node.outputs.size() != 1 || !is_float_value(graph, node.outputs[0])) return std::nullopt;
+  if (node.outputs.size() != 1 || !is_real(graph.value(node.outputs[0]).dtype)) return std::nullopt;
   std::optional<ElementwiseProgram> program;
   if (node.op == "tenon:Elementwise")
     program = ElementwiseProgram{node.inputs, std::get<std::vector<std::string>>(node.attributes.at("program"))};
   else program = formula_program(graph, node);
-  const auto fits = [&](ir::ValueId input) { return is_float_value(graph, input); };
-  if (!program || program->inputs.empty() || !std::all_of(program->inputs.begin(), program->inputs.end(), fits))
+  const auto fits = [&](ir::ValueId input) { return input != ir::no_value && is_real(graph.value(input).dtype); };
+  if (!program || !keeps_rank(graph, node, *program) ||
+      !std::all_of(program->inputs.begin(), program->inputs.end(), fits))
     return std::nullopt;
   return program;
 }

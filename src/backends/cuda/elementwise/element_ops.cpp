@@ -79,7 +79,7 @@ Reason conversion_of(const Problem& problem, std::string& body) {
     return {};
   }
   if (y.dtype == DType::boolean) body = "    r = " + read(x, "v0") + " != 0;\n";
-  else if (is_real(x.dtype) && size_of(y.dtype) == 1)
+  else if ((is_real(x.dtype) || x.dtype == DType::f64) && size_of(y.dtype) == 1)
     return {Reason::element_type, "elements", "types with a conversion"};
   else body = "    r = " + written(y, read(x, "v0")) + ";\n";
   return {};
