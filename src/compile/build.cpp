@@ -147,6 +147,19 @@ onnx::ImportOptions import_options(const BuildOptions& options, std::vector<onnx
   return {options.external_root, options.lenient, warn, {}, &listed, &files};
 }
 
+/// What the symbols of a graph's inputs stand for in tensors of these sizes.
+std::map<std::string, int64_t> usual_sizes(const ir::Graph& graph, const Shapes& shapes) {
+  std::map<std::string, int64_t> usual;
+  for (const ir::ValueId input : graph.inputs) {
+    const ir::Value& value = graph.value(input);
+    const auto sizes = shapes.find(value.name);
+    if (!value.shape || sizes == shapes.end() || sizes->second.size() != value.shape->size()) continue;
+    for (size_t axis = 0; axis < value.shape->size(); ++axis)
+      if (!(*value.shape)[axis].is_constant() && sizes->second[axis] >= 0) usual[(*value.shape)[axis].str()] = sizes->second[axis];
+  }
+  return usual;
+}
+
 void warn_of(const plan::TimingCache& cache, const BuildOptions& options) {
   if (!cache.why_not().empty()) options.logger.log(Severity::warning, "times are not kept: " + cache.why_not());
 }
@@ -180,6 +193,7 @@ plan::Plan compiled(const Import& import, const BuildOptions& given) {
   QuietTuning tune(cache, options);
   std::vector<onnx::Listed> listed;
   plan.graph = import(listed);
+  plan.graph.usual = usual_sizes(plan.graph, options.shapes);
   options.logger.log(Severity::info, "imported " + counted(listed.size(), "node"));
   plan::SourceTracker tracker(std::move(listed), plan.graph);
   if (options.logger.takes(Severity::warning))

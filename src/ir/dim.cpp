@@ -42,6 +42,27 @@ void add_to(std::map<std::string, int64_t>& terms, const std::string& monomial, 
   if (slot == 0) terms.erase(monomial);
 }
 
+using Terms = std::map<std::string, int64_t>;
+
+/// The term of most atoms; of several that whose atoms come first in the alphabet.
+const Terms::value_type& leading(const Terms& terms) {
+  const auto is_less = [](const Terms::value_type& a, const Terms::value_type& b) {
+    const std::vector<std::string> left = atoms_of(a.first), right = atoms_of(b.first);
+    return left.size() != right.size() ? left.size() < right.size() : right < left;
+  };
+  return *std::max_element(terms.begin(), terms.end(), is_less);
+}
+
+/// Atoms that are left when others are taken; nullopt where one of these is missing.
+std::optional<std::vector<std::string>> without(std::vector<std::string> atoms, const std::vector<std::string>& taken) {
+  for (const std::string& atom : taken) {
+    const auto found = std::find(atoms.begin(), atoms.end(), atom);
+    if (found == atoms.end()) return std::nullopt;
+    atoms.erase(found);
+  }
+  return atoms;
+}
+
 int64_t floor_quotient(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
 
 struct DimParser {
@@ -187,6 +208,21 @@ Dim Dim::operator*(const Dim& other) const {
   return result;
 }
 
+std::optional<Dim> Dim::without_inner_floor(const Dim& dividend, int64_t divisor) {
+  for (const auto& [monomial, coefficient] : dividend.terms_) {
+    const size_t end = monomial.rfind(")//");
+    if (coefficient != 1 || atoms_of(monomial).size() != 1 || end == std::string::npos) continue;
+    const auto inner = parse(std::string_view(monomial).substr(1, end - 1));
+    const int64_t inner_divisor = std::stoll(monomial.substr(end + 3));
+    int64_t both;
+    if (!inner || inner_divisor < 1 || divisor < 1 || __builtin_mul_overflow(inner_divisor, divisor, &both)) continue;
+    Dim rest = dividend;
+    rest.terms_.erase(monomial);
+    return (*inner + rest * inner_divisor).floor_div(both);
+  }
+  return std::nullopt;
+}
+
 Dim Dim::floor_div(int64_t divisor) const {
   TENON_CHECK(divisor != 0, "division of a dimension by zero");
   if (is_constant()) return Dim(floor_quotient(value(), divisor));
@@ -206,24 +242,25 @@ Dim Dim::floor_div(int64_t divisor) const {
     }
   }
   if (inside.is_constant()) return outside + Dim(floor_quotient(inside.value(), divisor));
+  if (const auto flat = without_inner_floor(inside, divisor)) return outside + *flat;
   Dim atom;
   atom.terms_["(" + inside.str() + ")//" + std::to_string(divisor)] = 1;
   return outside + atom;
 }
 
 std::optional<Dim> Dim::exact_div(const Dim& other) const {
-  if (other.terms_.size() != 1) return *this == other ? std::optional<Dim>(Dim(1)) : std::nullopt;
-  const auto& [divisor_monomial, divisor] = *other.terms_.begin();
-  Dim result;
-  for (const auto& [monomial, coefficient] : terms_) {
-    if (coefficient % divisor != 0) return std::nullopt;
-    std::vector<std::string> atoms = atoms_of(monomial);
-    for (const std::string& atom : atoms_of(divisor_monomial)) {
-      const auto found = std::find(atoms.begin(), atoms.end(), atom);
-      if (found == atoms.end()) return std::nullopt;
-      atoms.erase(found);
-    }
-    add_to(result.terms_, joined(atoms), coefficient / divisor);
+  // Division of polynomials in several variables: the largest terms in an order that products keep decide.
+  constexpr int most_steps = 256;
+  if (other.terms_.empty()) return std::nullopt;
+  const auto& [divisor_monomial, divisor] = leading(other.terms_);
+  Dim result, rest = *this;
+  for (int step = 0; !rest.terms_.empty(); ++step) {
+    const auto& [monomial, coefficient] = leading(rest.terms_);
+    const auto atoms = without(atoms_of(monomial), atoms_of(divisor_monomial));
+    if (step == most_steps || !atoms || coefficient % divisor != 0) return std::nullopt;
+    Dim term;
+    add_to(term.terms_, joined(*atoms), coefficient / divisor);
+    result = result + term, rest = rest - term * other;
   }
   return result;
 }

@@ -15,6 +15,12 @@ namespace tenon::ir {
 class DimProgram {
  public:
   static constexpr int none = -1;
+  enum class Kind : uint8_t { constant, symbol, sum, difference, product, floor_quotient };
+  struct Operation {
+    Kind kind;
+    int64_t left, right;  // places of operands; of a constant or symbol, and of a divisor, the number itself
+    auto operator<=>(const Operation&) const = default;
+  };
   /// A symbol's number, by which evaluate() is given its value.
   int symbol(const std::string& name);
   /// Where evaluate() leaves the size; `none` where it holds a symbol that symbol() was not asked for.
@@ -22,14 +28,10 @@ class DimProgram {
   /// The values of everything added, from those of the symbols. False where one is beyond 64 bits.
   bool evaluate(std::span<const int64_t> symbols, std::vector<int64_t>& values) const;
   size_t symbols() const { return symbols_.size(); }
+  /// By place, operands before what reads them.
+  std::span<const Operation> operations() const { return operations_; }
 
  private:
-  enum class Kind : uint8_t { constant, symbol, sum, difference, product, floor_quotient };
-  struct Operation {
-    Kind kind;
-    int64_t left, right;  // places of operands; of a constant or symbol, and of a divisor, the number itself
-    auto operator<=>(const Operation&) const = default;
-  };
   struct Reader;
   int put(const Operation& operation);
 

@@ -68,6 +68,7 @@ struct Graph {
   std::vector<Node> nodes;  // in an order where producers come first once ordered() has run
   std::vector<ValueId> inputs, outputs;
   std::map<std::string, std::string> metadata;  // ONNX metadata_props
+  std::map<std::string, int64_t> usual;         // what symbols of sizes are in most runs, where a build was told
   std::vector<std::string> output_names;        // names the user sees, parallel to outputs
 
   Value& value(ValueId id) { return values[id]; }

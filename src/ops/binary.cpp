@@ -70,9 +70,11 @@ void infer_div(Inference& ctx) {
   });
 }
 void infer_mod(Inference& ctx) {
-  infer_arithmetic(ctx, [](const Dim& a, const Dim& b) -> std::optional<Dim> {
-    if (!a.is_constant() || !b.is_constant() || a.value() < 0 || b.value() <= 0) return std::nullopt;
-    return Dim(a.value() % b.value());
+  const bool truncated = ctx.node().integer("fmod", 0);
+  infer_arithmetic(ctx, [&](const Dim& a, const Dim& b) -> std::optional<Dim> {
+    if (!b.is_constant() || b.value() <= 0) return std::nullopt;
+    if (truncated && (!a.is_constant() || a.value() < 0)) return std::nullopt;
+    return a - a.floor_div(b.value()) * b;
   });
 }
 void infer_equal(Inference& ctx) {

@@ -3,6 +3,7 @@
 
 #include "passes/passes.h"
 #include "passes/rewrite.h"
+#include "passes/size_lists.h"
 
 namespace tenon::passes {
 namespace {
@@ -37,10 +38,9 @@ bool transpose(ir::Graph& graph, ir::NodeId id) {
   if (!from || !to || from->size() != perm.size() || !moves_only_ones(*from, perm) ||
       graph.value(node.inputs[0]).dtype == DType::string)
     return false;
-  const auto target = reshape_target(*from, *to);
-  if (!target) return false;
-  const ir::ValueId result =
-      graph.apply("Reshape", {node.inputs[0], constant(graph, name + ".shape", *target)}, {}, node.origins, name);
+  const auto list = reshape_list(graph, name + ".shape", *from, *to);
+  if (!list) return false;
+  const ir::ValueId result = graph.apply("Reshape", {node.inputs[0], *list}, {}, node.origins, name);
   return replace(graph, id, result), true;
 }
 
@@ -64,14 +64,13 @@ bool drop_ones(ir::Graph& graph, ir::NodeId id) {
   for (const int64_t axis : sorted) shape.push_back((*from)[static_cast<size_t>(axis)]);
   for (const int64_t axis : kept)
     narrow.push_back(std::lower_bound(sorted.begin(), sorted.end(), axis) - sorted.begin());
-  const auto target = reshape_target(*from, shape);
-  if (!target) return false;
   const std::string name = graph.value(node.outputs[0]).name;
-  const ir::Value source = graph.value(turn->inputs[0]);
+  const ir::ValueId source = turn->inputs[0];
   const auto origins = joined(turn->origins, node.origins);
-  const ir::ValueId less = graph.apply("Reshape", {turn->inputs[0], constant(graph, name + ".less.shape", *target)}, {},
-                                       origins, name + ".less");
-  graph.value(less).dtype = source.dtype, graph.value(less).shape = shape;
+  const auto list = reshape_list(graph, name + ".less.shape", *from, shape);
+  if (!list) return false;
+  const ir::ValueId less = graph.apply("Reshape", {source, *list}, {}, origins, name + ".less");
+  graph.value(less).dtype = graph.value(source).dtype, graph.value(less).shape = shape;
   return replace(graph, id, graph.apply("Transpose", {less}, {{"perm", narrow}}, origins, name)), true;
 }
 
@@ -84,11 +83,10 @@ bool reshape(ir::Graph& graph, ir::NodeId id) {
   const ir::ValueId origin = before->inputs[0];
   const ir::Shape *from = shape_of(graph, origin), *to = shape_of(graph, node.outputs[0]);
   if (!from || !to) return false;
-  const auto target = reshape_target(*from, *to);
-  if (!target) return false;
   const auto origins = joined(before->origins, node.origins);
-  const std::string name = graph.value(node.outputs[0]).name;
-  graph.set_inputs(id, {origin, constant(graph, name + ".shape", *target)});
+  const auto list = reshape_list(graph, graph.value(node.outputs[0]).name + ".shape", *from, *to);
+  if (!list) return false;
+  graph.set_inputs(id, {origin, *list});
   ir::Node& changed = graph.node(id);
   changed.attributes.erase("allowzero");
   changed.origins = origins;

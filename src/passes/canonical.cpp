@@ -6,6 +6,7 @@
 #include "passes/passes.h"
 #include "passes/ramps.h"
 #include "passes/rewrite.h"
+#include "passes/size_lists.h"
 
 namespace tenon::passes {
 namespace {
@@ -26,11 +27,11 @@ bool to_reshape(ir::Graph& graph, ir::NodeId id) {
   if (node.op != "Squeeze" && node.op != "Unsqueeze" && node.op != "Flatten") return false;
   const ir::Shape *from = shape_of(graph, node.inputs[0]), *to = shape_of(graph, node.outputs[0]);
   if (!from || !to || graph.value(node.inputs[0]).dtype == DType::string) return false;
-  const auto target = reshape_target(*from, *to);
-  if (!target || (node.op == "Squeeze" && !leaves_ones_out(graph, node, *from))) return false;
+  if (node.op == "Squeeze" && !leaves_ones_out(graph, node, *from)) return false;
   const std::string name = graph.value(node.outputs[0]).name;
-  replace(graph, id,
-          graph.apply("Reshape", {node.inputs[0], constant(graph, name + ".shape", *target)}, {}, node.origins, name));
+  const auto list = reshape_list(graph, name + ".shape", *from, *to);
+  if (!list) return false;
+  replace(graph, id, graph.apply("Reshape", {node.inputs[0], *list}, {}, node.origins, name));
   return true;
 }
 
@@ -202,11 +203,13 @@ bool to_transpose(ir::Graph& graph, ir::NodeId id) {
   else if (node.text("mode", "DCR") == "CRD")
     split = {(*from)[0], (*to)[1], block, block, (*from)[2], (*from)[3]}, perm = {0, 1, 4, 2, 5, 3};
   else split = {(*from)[0], block, block, (*to)[1], (*from)[2], (*from)[3]}, perm = {0, 3, 4, 1, 5, 2};
-  const auto parts = reshape_target(*from, split), joins = reshape_target(permuted(split, perm), *to);
-  if (!parts || !joins) return false;
   const std::string name = graph.value(node.outputs[0]).name;
-  const auto reshaped = [&](ir::ValueId value, const std::vector<int64_t>& target) {
-    return graph.apply("Reshape", {value, constant(graph, name + ".shape", target)}, {}, node.origins, name);
+  const ir::Shape joined_shape = *to;
+  const auto parts = reshape_list(graph, name + ".shape", *from, split);
+  const auto joins = parts ? reshape_list(graph, name + ".shape", permuted(split, perm), joined_shape) : std::nullopt;
+  if (!joins) return false;
+  const auto reshaped = [&](ir::ValueId value, ir::ValueId list) {
+    return graph.apply("Reshape", {value, list}, {}, node.origins, name);
   };
   const ir::ValueId turned =
       graph.apply("Transpose", {reshaped(node.inputs[0], *parts)}, {{"perm", perm}}, node.origins, name);

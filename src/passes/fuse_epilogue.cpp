@@ -3,6 +3,7 @@
 #include "passes/epilogue.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
+#include "passes/size_lists.h"
 
 namespace tenon::passes {
 namespace {
@@ -174,11 +175,10 @@ ir::ValueId reshaped_as(ir::Graph& graph, ir::ValueId value, const ir::Shape& sh
   if (maker && maker->op == "Reshape")
     if (const ir::Shape* from = shape_of(graph, maker->inputs[0]); from && *from == shape) return maker->inputs[0];
   const ir::Shape* from = shape_of(graph, value);
-  const auto target = from ? reshape_target(*from, shape) : std::nullopt;
-  if (!target) return ir::no_value;
-  const std::string& name = graph.value(value).name;
-  const ir::ValueId result =
-      graph.apply("Reshape", {value, constant(graph, name + ".shape", *target)}, {}, user.origins, name);
+  const std::string name = graph.value(value).name;
+  const auto list = from ? reshape_list(graph, name + ".shape", *from, shape) : std::nullopt;
+  if (!list) return ir::no_value;
+  const ir::ValueId result = graph.apply("Reshape", {value, *list}, {}, user.origins, name);
   graph.value(result).shape = shape, graph.value(result).dtype = graph.value(value).dtype;
   return result;
 }

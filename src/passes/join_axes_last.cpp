@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/passes.h"
 #include "passes/rewrite.h"
+#include "passes/size_lists.h"
 
 namespace tenon::passes {
 namespace {
@@ -28,17 +29,17 @@ bool join_axes_last_at(ir::Graph& graph, ir::NodeId id) {
   for (const int64_t at : perm) order.insert(order.end(), parts[at].begin(), parts[at].end());
   const Perm both = compose(turn->integers("perm"), order);
   const ir::Shape shape = permuted(*from, both);
-  const auto target = reshape_target(shape, *to);
-  if (!target) return false;
   const std::string name = graph.value(node.outputs[0]).name;
   const ir::ValueId source = turn->inputs[0];
   const auto origins = joined(joined(turn->origins, joins->origins), node.origins);
+  const auto list = reshape_list(graph, name + ".shape", shape, *to);
+  if (!list) return false;
   ir::ValueId turned = source;
   if (!is_identity(both)) {
     turned = graph.apply("Transpose", {source}, {{"perm", both}}, origins, name + ".apart");
     graph.value(turned).dtype = graph.value(source).dtype, graph.value(turned).shape = shape;
   }
-  replace(graph, id, graph.apply("Reshape", {turned, constant(graph, name + ".shape", *target)}, {}, origins, name));
+  replace(graph, id, graph.apply("Reshape", {turned, *list}, {}, origins, name));
   return true;
 }
 

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "passes/layout.h"
+#include "passes/size_lists.h"
 
 namespace tenon::passes {
 namespace {
@@ -97,11 +98,11 @@ bool carry_reshape(Layout& layout, ir::NodeId id) {
     if (is_identity(form.perm)) return false;
     const auto perm = carried(*groups, *from, *to, form.perm);
     if (!perm) continue;
-    const auto target = reshape_target(permuted(*from, form.perm), permuted(*to, *perm));
-    if (!target) continue;
     const ir::ValueId value = form.value;
-    const ir::ValueId list = constant(graph, graph.value(node.outputs[0]).name + ".shape", *target);
-    layout.rewrite(id, {value, list}, {}, *perm);
+    const auto list = reshape_list(graph, graph.value(node.outputs[0]).name + ".shape", permuted(*from, form.perm),
+                                   permuted(*to, *perm));
+    if (!list) continue;
+    layout.rewrite(id, {value, *list}, {}, *perm);
     return true;
   }
   return false;

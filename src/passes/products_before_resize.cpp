@@ -32,9 +32,9 @@ std::vector<Part> parts_of(const ir::Graph& graph, const Pointwise& conv) {
     if (!shape || shape->size() != 4 || !shape->back().is_constant()) return {};
     Part part{value, first, shape->back().value(), resizing_of(graph, value)};
     first += part.width;
-    if (part.resizing && part.resizing->in[0] == part.resizing->out[0] && part.resizing->in[3] == part.width) {
+    if (part.resizing && part.resizing->in[0] == part.resizing->out[0] && part.resizing->in[3] == ir::Dim(part.width)) {
       const auto width = static_cast<double>(part.width), outputs = static_cast<double>(conv.outputs);
-      part.gain = width * outputs * (1 - part.resizing->share()) -
+      part.gain = width * outputs * (1 - part.resizing->share) -
                   products_per_element * (outputs + std::max(0.0, outputs - width));
     }
     parts.push_back(part);
@@ -43,9 +43,9 @@ std::vector<Part> parts_of(const ir::Graph& graph, const Pointwise& conv) {
     // Of a map that others read, too, and that stays for them: nothing is added, but one more map is resized.
     Part& part = parts[0];
     part.resizing = resizing_of(graph, part.value, Readers::several);
-    if (part.resizing && part.resizing->in[0] == part.resizing->out[0] && part.resizing->in[3] == part.width)
+    if (part.resizing && part.resizing->in[0] == part.resizing->out[0] && part.resizing->in[3] == ir::Dim(part.width))
       part.gain = static_cast<double>(conv.outputs) *
-                  (static_cast<double>(part.width) * (1 - part.resizing->share()) - products_per_element);
+                  (static_cast<double>(part.width) * (1 - part.resizing->share) - products_per_element);
   }
   return first == conv.inputs ? parts : std::vector<Part>{};
 }

@@ -3,6 +3,7 @@
 
 #include "passes/passes.h"
 #include "passes/rewrite.h"
+#include "passes/size_lists.h"
 
 namespace tenon::passes {
 namespace {
@@ -46,19 +47,21 @@ Tensor half_of(const Tensor* table, int64_t places, int64_t size) {
 }
 
 /// x * cosines + [-x of the second half, x of the first] * sines as one node; x is heads before places. Where those
-/// were transposed behind a product, the node comes before that, where its rows lie dense.
+/// were transposed behind a product, the node comes before that, where its rows lie dense. Tables are constants, or
+/// computed from rows that were joined to themselves.
 class RotaryMatcher {
  public:
   RotaryMatcher(ir::Graph& graph, ir::NodeId id)
-      : graph_(graph), id_(id), node_(graph.node(id)), origins_(node_.origins) {}
+      : graph_(graph), id_(id), node_(graph.node(id)), name_(graph.value(node_.outputs[0]).name),
+        origins_(node_.origins) {}
 
   bool run() {
     if (node_.op != "Add") return false;
     const ir::Shape* shape = shape_of(graph_, node_.outputs[0]);
-    if (!shape || shape->size() != 4 || !ir::is_constant(*shape) || graph_.value(node_.outputs[0]).dtype != DType::f32)
-      return false;
-    batch_ = (*shape)[0].value(), heads_ = (*shape)[1].value(), places_ = (*shape)[2].value(),
-    size_ = (*shape)[3].value();
+    if (!shape || shape->size() != 4 || graph_.value(node_.outputs[0]).dtype != DType::f32) return false;
+    shape_ = *shape;
+    if (!shape_[1].is_constant() || !shape_[3].is_constant()) return false;
+    size_ = shape_[3].value();
     if (size_ < 2 || size_ % 2) return false;
     for (size_t side = 0; side < 2; ++side)
       if (match(node_.inputs[side], node_.inputs[1 - side])) return build();
@@ -66,6 +69,14 @@ class RotaryMatcher {
   }
 
  private:
+  /// Half a table: a constant, or the steps that compute it from `from`, the last one first.
+  struct Half {
+    Tensor constant;
+    ir::ValueId from = ir::no_value;
+    std::vector<ir::Node> steps;
+    ir::Dim batch = 1;  // rows of places
+  };
+
   void note(const ir::Node& node) { origins_ = joined(node.origins, origins_); }
 
   bool match(ir::ValueId straight, ir::ValueId turned) {
@@ -78,9 +89,9 @@ class RotaryMatcher {
         const ir::Node* minus = sole(graph_, join->inputs[0], "Neg");
         x_ = by_cosine->inputs[a];
         if (!minus || whole_of(graph_, join->inputs[1], minus->inputs[0], size_, 4) != x_) continue;
-        cosines_ = half_of(graph_.constant(by_cosine->inputs[1 - a]), places_, size_);
-        sines_ = half_of(graph_.constant(by_sine->inputs[1 - b]), places_, size_);
-        if (!cosines_ || !sines_) continue;
+        auto cosines = half(by_cosine->inputs[1 - a]), sines = half(by_sine->inputs[1 - b]);
+        if (!cosines || !sines || !cosines->constant != !sines->constant) continue;
+        cosines_ = std::move(*cosines), sines_ = std::move(*sines);
         for (const ir::Node* node : {by_cosine, by_sine, join, minus}) note(*node);
         note(*graph_.producer(join->inputs[1])), note(*graph_.producer(minus->inputs[0]));
         return true;
@@ -88,40 +99,111 @@ class RotaryMatcher {
     return false;
   }
 
+  std::optional<Half> half(ir::ValueId table) const {
+    if (const Tensor* numbers = graph_.constant(table)) {
+      if (!ir::is_constant(shape_)) return std::nullopt;
+      Half found{half_of(numbers, shape_[2].value(), size_)};
+      return found.constant ? std::optional(found) : std::nullopt;
+    }
+    // One row for each place, and perhaps for each of the batch, but not for each head.
+    const ir::Shape* dims = shape_of(graph_, table);
+    if (!dims || dims->size() < 2 || dims->size() > 4 || !(dims->back() == shape_[3])) return std::nullopt;
+    if (!((*dims)[dims->size() - 2] == shape_[2])) return std::nullopt;
+    if (dims->size() > 2 && !((*dims)[dims->size() - 3] == ir::Dim(1))) return std::nullopt;
+    Half found;
+    if (dims->size() == 4) found.batch = dims->front();
+    if (!(found.batch == ir::Dim(1)) && !(found.batch == shape_[0])) return std::nullopt;
+    return follow(table, found) ? std::optional(found) : std::nullopt;
+  }
+
+  /// Goes back over what keeps rows, or maps their elements one by one, to a row that is joined to itself.
+  bool follow(ir::ValueId value, Half& found) const {
+    for (;;) {
+      const ir::Node* node = graph_.producer(value);
+      const ir::Shape* dims = shape_of(graph_, value);
+      if (!node || !dims || dims->empty() || !(dims->back() == shape_[3])) return false;
+      if (node->op == "Concat") {
+        found.from = node->inputs[0];
+        return node->inputs.size() == 2 && node->inputs[1] == found.from && graph_.value(found.from).dtype == DType::f32 &&
+               axis_of(node->integer("axis", 0), dims->size()) == dims->size() - 1;
+      }
+      if (node->op != "Reshape") {
+        if (!is_elementwise(*node) || node->outputs.size() != 1 || !same_shape(graph_, node->inputs[0], value)) return false;
+        for (size_t at = 1; at < node->inputs.size(); ++at)
+          if (!scalar(graph_, node->inputs[at])) return false;
+        found.steps.push_back(*node);
+      }
+      value = node->inputs[0];
+    }
+  }
+
+  /// The half table as a value: [places, half] of a constant, else [batch, places, half].
+  ir::ValueId computed(const Half& half, const std::string& name) {
+    if (half.constant) return graph_.add_constant(name, half.constant);
+    ir::ValueId value = half.from;
+    ir::Shape dims = *shape_of(graph_, value);
+    const auto apply = [&](const char* op, std::vector<ir::ValueId> inputs, ir::Attributes attributes,
+                           const std::vector<std::string>& origins) {
+      value = graph_.apply(op, std::move(inputs), std::move(attributes), origins, name);
+      graph_.value(value).dtype = DType::f32, graph_.value(value).shape = dims;
+    };
+    for (size_t at = half.steps.size(); at-- > 0;) {
+      std::vector<ir::ValueId> inputs = half.steps[at].inputs;
+      inputs[0] = value;
+      apply(half.steps[at].op.str().c_str(), inputs, half.steps[at].attributes, half.steps[at].origins);
+    }
+    const ir::Shape rows{half.batch, shape_[2], size_ / 2}, whole{shape_[0], shape_[2], size_ / 2};
+    if (!(dims == rows)) {
+      const auto list = reshape_list(graph_, name + ".rows", dims, rows);
+      if (!list) return ir::no_value;
+      dims = rows, apply("Reshape", {value, *list}, {}, {});
+    }
+    if (!(rows == whole)) {
+      const auto list = size_list(graph_, name + ".sizes", whole);
+      if (!list) return ir::no_value;
+      dims = whole, apply("Expand", {value, *list}, {}, {});
+    }
+    return value;
+  }
+
   bool build() {
-    const std::string name = graph_.value(node_.outputs[0]).name;
-    Tensor positions(DType::i64, {batch_, places_});
-    for (int64_t at = 0; at < positions.elements(); ++at) positions.data<int64_t>()[at] = at % places_;
-    std::vector<ir::ValueId> inputs{x_, graph_.add_constant(name + ".cosines", cosines_),
-                                    graph_.add_constant(name + ".sines", sines_),
-                                    graph_.add_constant(name + ".positions", positions)};
+    const ir::ValueId cosines = computed(cosines_, name_ + ".cosines"), sines = computed(sines_, name_ + ".sines");
+    if (cosines == ir::no_value || sines == ir::no_value) return false;
+    std::vector<ir::ValueId> inputs{x_, cosines, sines};
+    if (cosines_.constant) {
+      Tensor positions(DType::i64, {shape_[0].value(), shape_[2].value()});
+      for (int64_t at = 0; at < positions.elements(); ++at) positions.data<int64_t>()[at] = at % shape_[2].value();
+      inputs.push_back(graph_.add_constant(name_ + ".positions", positions));
+    }
+    const ir::Shape sizes{shape_[0], shape_[2], shape_[1], shape_[3]}, dense{shape_[0], shape_[2], shape_[1] * shape_[3]};
     const ir::Node* turn = made_by(graph_, x_, "Transpose");
     const bool swaps = turn && turn->integers("perm") == Perm{0, 2, 1, 3};
     const ir::Node* open = swaps ? made_by(graph_, turn->inputs[0], "Reshape") : nullptr;
     const ir::Shape* rows = open ? shape_of(graph_, open->inputs[0]) : nullptr;
-    const bool before = rows && *rows == ir::Shape{ir::Dim(batch_), ir::Dim(places_), ir::Dim(heads_ * size_)};
-    if (!before) {
-      replace(graph_, id_, graph_.apply("RotaryEmbedding", inputs, {}, origins_, name));
+    if (!rows || !(*rows == dense)) {
+      replace(graph_, id_, graph_.apply("RotaryEmbedding", inputs, {}, origins_, name_));
       return true;
     }
     inputs[0] = open->inputs[0];
     const auto moved = joined(open->origins, turn->origins);
+    const auto list = reshape_list(graph_, name_ + ".sizes", dense, sizes);
+    if (!list) return false;
     const ir::ValueId turned =
-        graph_.apply("RotaryEmbedding", inputs, {{"num_heads", heads_}}, origins_, name + ".rows");
-    const std::vector<int64_t> sizes{batch_, places_, heads_, size_};
-    const ir::ValueId opened =
-        graph_.apply("Reshape", {turned, constant(graph_, name + ".sizes", sizes)}, {}, moved, name + ".heads");
-    replace(graph_, id_, graph_.apply("Transpose", {opened}, {{"perm", Perm{0, 2, 1, 3}}}, moved, name));
+        graph_.apply("RotaryEmbedding", inputs, {{"num_heads", shape_[1].value()}}, origins_, name_ + ".rows");
+    const ir::ValueId opened = graph_.apply("Reshape", {turned, *list}, {}, moved, name_ + ".heads");
+    replace(graph_, id_, graph_.apply("Transpose", {opened}, {{"perm", Perm{0, 2, 1, 3}}}, moved, name_));
     return true;
   }
 
   ir::Graph& graph_;
   const ir::NodeId id_;
   const ir::Node node_;
+  const std::string name_;
   std::vector<std::string> origins_;
-  int64_t batch_ = 0, heads_ = 0, places_ = 0, size_ = 0;
+  ir::Shape shape_;  // of the result: batch, heads, places, size
+  int64_t size_ = 0;
   ir::ValueId x_ = ir::no_value;
-  Tensor cosines_, sines_;
+  Half cosines_, sines_;
 };
 
 }  // namespace

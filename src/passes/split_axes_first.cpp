@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/passes.h"
 #include "passes/rewrite.h"
+#include "passes/size_lists.h"
 
 namespace tenon::passes {
 namespace {
@@ -26,13 +27,12 @@ bool split_axes_first_at(ir::Graph& graph, ir::NodeId id) {
   for (const auto& group : groups) order.insert(order.end(), group.begin(), group.end());
   ir::Shape shape;
   for (int64_t place : order) shape.push_back((*to)[static_cast<size_t>(place)]);
-  const auto target = reshape_target(*from, shape);
-  if (!target) return false;
   const std::string name = graph.value(node.outputs[0]).name;
   const auto origins = joined(joined(before->origins, turn->origins), node.origins);
   const ir::ValueId source = before->inputs[0];
-  const ir::ValueId parts =
-      graph.apply("Reshape", {source, constant(graph, name + ".parts.shape", *target)}, {}, origins, name + ".parts");
+  const auto list = reshape_list(graph, name + ".parts.shape", *from, shape);
+  if (!list) return false;
+  const ir::ValueId parts = graph.apply("Reshape", {source, *list}, {}, origins, name + ".parts");
   graph.value(parts).dtype = graph.value(source).dtype, graph.value(parts).shape = shape;
   replace(graph, id, graph.apply("Transpose", {parts}, {{"perm", inverse(order)}}, origins, name));
   return true;

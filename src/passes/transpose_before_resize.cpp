@@ -11,7 +11,7 @@ bool transpose_before_resize(ir::Graph& graph) {
     const ir::Node node = graph.node(id);
     if (node.op != "Transpose") return false;
     const auto resizing = resizing_of(graph, node.inputs[0]);
-    if (!resizing || resizing->share() >= 1) return false;
+    if (!resizing || resizing->share >= 1) return false;
     Perm perm = node.integers("perm");
     if (perm.empty())
       for (size_t axis = resizing->in.size(); axis-- > 0;) perm.push_back(static_cast<int64_t>(axis));

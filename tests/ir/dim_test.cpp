@@ -18,6 +18,12 @@ TEST(Dim, DividesWithoutRemainderWherePossible) {
   EXPECT_EQ((n * 51200).exact_div(Dim(6400))->str(), "8*N");
   EXPECT_EQ((n * 51200).exact_div(n * 100)->str(), "512");
   EXPECT_FALSE(n.exact_div(Dim(2)));
+  const Dim h = Dim::symbol("H").floor_div(14), w = Dim::symbol("W").floor_div(14), tokens = n * (h * w + 1);
+  EXPECT_EQ((tokens * 384).exact_div(tokens * 64)->str(), "6");
+  EXPECT_EQ((tokens * (w + 2)).exact_div(w + 2)->str(), tokens.str());
+  EXPECT_FALSE((tokens + 1).exact_div(tokens));
+  EXPECT_FALSE(tokens.exact_div(n * 2));
+  EXPECT_FALSE(n.exact_div(Dim(0)));
 }
 
 TEST(Dim, FloorDivisionTakesWholeTermsOut) {
@@ -25,6 +31,8 @@ TEST(Dim, FloorDivisionTakesWholeTermsOut) {
   EXPECT_EQ((n * 2 + 1).floor_div(2).str(), "N");
   EXPECT_EQ((n + 1).floor_div(2).str(), "(N+1)//2");
   EXPECT_EQ(Dim(-3).floor_div(2).value(), -2);
+  EXPECT_EQ(((n + 3).floor_div(4) + 1).floor_div(2).str(), "(N+7)//8");
+  EXPECT_EQ((n.floor_div(2) * 3).floor_div(4).str(), "(3*(N)//2)//4");
 }
 
 TEST(Dim, ReadsItsOwnText) {

@@ -212,6 +212,35 @@ output %y as "y"
   EXPECT_NE(text.find("Slice"), std::string::npos) << text;
 }
 
+TEST(Pipeline, MultipliesBeforeResizeToSizesThatOnlyRunsKnow) {
+  std::string weights = "1.0";
+  for (int at = 1; at < 100; ++at) weights += at % 3 ? ", 0.5" : ", -1.0";
+  ir::Graph graph = ir::parse(R"(graph "g"
+input %x : f32[N,H,W,100]
+input %like : f32[N,4,R,C]
+const %w : f32[1,100,1,1] = {)" + weights + R"(}
+const %first : i64[1] = {0}
+const %rows : i64[2] = {2, 3}
+const %channels : i64[1] = {100}
+%s : i64[4] = Shape(%like)
+%n : i64[1] = Gather(%s, %first) {axis=0}
+%r : i64[2] = Gather(%s, %rows) {axis=0}
+%sizes : i64[4] = Concat(%n, %r, %channels) {axis=0}
+%large : f32[N,R,C,100] = Resize(%x, _, _, %sizes) {mode="linear"}
+%y : f32[N,R,C,1] = Conv(%large, %w) {layout="NHWC"}
+output %y as "y"
+)");
+  ops::infer(graph);
+  const ir::Graph before = graph;
+  EXPECT_FALSE(passes::run_pass(graph, "products_before_resize").changed);
+  graph.usual = {{"H", 8}, {"W", 8}, {"R", 4}, {"C", 4}};
+  EXPECT_FALSE(passes::run_pass(graph, "products_before_resize").changed) << "maps that get smaller";
+  graph.usual = {{"H", 8}, {"W", 8}, {"R", 32}, {"C", 32}};
+  EXPECT_TRUE(passes::run_pass(graph, "products_before_resize").changed);
+  const auto inputs = random_inputs(before);
+  expect_close(ops::interpret(before, inputs), ops::interpret(graph, inputs));
+}
+
 TEST_P(Golden, ComputesTheSameThroughThePipeline) {
   ir::Graph before = ir::parse(read(fs::path(TENON_SOURCE_DIR) / "tests/passes" / (GetParam() + ".graph")).before);
   ir::Graph after = before;
