@@ -77,6 +77,16 @@ void infer_mod(Inference& ctx) {
     return a - a.floor_div(b.value()) * b;
   });
 }
+void infer_pow(Inference& ctx) {
+  constexpr int64_t most = 4;
+  infer_broadcast(ctx);
+  follow_content(ctx, [](const Dim& a, const Dim& b) -> std::optional<Dim> {
+    if (a.is_constant() || !b.is_constant() || b.value() < 0 || b.value() > most) return std::nullopt;
+    Dim power(1);
+    for (int64_t at = 0; at < b.value(); ++at) power = power * a;
+    return power;
+  });
+}
 void infer_equal(Inference& ctx) {
   want_same_dtype(ctx, ctx.dtype(0), ctx.dtype(1));
   infer_broadcast_bool(ctx);
@@ -224,7 +234,7 @@ TENON_OP("Mul", 2, 2, 1, 1, infer_mul, evaluate_fixed<Numbers, void, real_or<exp
 TENON_OP("Div", 2, 2, 1, 1, infer_div, evaluate_div, old_broadcast() + AttributeDefs{attr::consumed_inputs()},
          Trait::elementwise | Trait::same_type, formula<expr::Div>);
 TENON_OP("Mod", 2, 2, 1, 1, infer_mod, evaluate_mod, {attr::flag("fmod")}, Trait::elementwise);
-TENON_OP("Pow", 2, 2, 1, 1, infer_broadcast, evaluate_pow, old_broadcast(), Trait::elementwise | Trait::same_type,
+TENON_OP("Pow", 2, 2, 1, 1, infer_pow, evaluate_pow, old_broadcast(), Trait::elementwise | Trait::same_type,
          formula<expr::Pow>);
 TENON_OP("Equal", 2, 2, 1, 1, infer_equal, evaluate_fixed<NumbersAndString, Bool, equal>, old_broadcast(),
          Trait::elementwise);
