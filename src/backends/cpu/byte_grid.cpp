@@ -38,11 +38,13 @@ bool is_grid(const float* row, int64_t k, double step, int& zero) {
   return true;
 }
 
-/// The step of a row, given the smallest weight of all; 0 where it has none.
+/// The step of a row, given the smallest weight of all; 0 where it has none. Symmetric quantisers make the largest 127
+/// steps; the smallest may be many in short rows.
 double step_of(const float* row, int64_t k, float least_of_all, int& zero) {
   const Sizes sizes = sizes_of(row, k);
   zero = 128;
   if (sizes.most == 0) return 1;
+  if (const double step = double{sizes.most} / 127; is_grid(row, k, step, zero)) return step;
   for (const float least : {least_of_all, sizes.least})
     for (int divisor = 1; divisor <= most_divisor; ++divisor) {
       const double steps = std::nearbyint(double{sizes.most} / least * divisor);

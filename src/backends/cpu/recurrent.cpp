@@ -275,8 +275,7 @@ Reason refuses_steps(const Problem& problem) {
 
 /// Why the products of the states are not those of weights of 8 bits.
 Reason refuses_bytes(const Problem& problem) {
-  if (problem.strict || problem.fused) return {Reason::strict, "f32"};
-  if (!byte_row_ops(isa_for(problem))) return Reason::instruction_set;
+  if (problem.strict) return {Reason::strict, "f32"};
   const Operand& back = problem.inputs[Layer(problem).back];
   // Where other rows are different floats are multiplied.
   if (!may_be_bytes(back.constant.data<float>(), back.dims[0] * back.dims[1], back.dims[2]))

@@ -94,24 +94,23 @@ std::unique_ptr<RowProduct> float_product(const RowProduct::Sizes& sizes, const 
 std::unique_ptr<RowProduct> byte_product(const RowProduct::Sizes& sizes, const float* weights,
                                          const std::vector<float>& bias, const Problem& problem) {
   constexpr int64_t most_steps = 1 << 16;  // of 255 * 127, which 32 bits add up
-  const ByteRowOps* const ops = byte_row_ops(isa_for(problem));
-  if (!ops || sizes.k > most_steps) return nullptr;
+  const ByteRowOps& ops = byte_row_ops(isa_for(problem));
+  if (sizes.k > most_steps) return nullptr;
   const ByteRowWeights form{sizes.n, sizes.k, nullptr};
   const auto make = [&]() -> Packed {
     const auto grid = byte_grid(weights, sizes.n, sizes.k);
     if (!grid) return nullptr;
     const auto packed = std::make_shared<const PackedBytes>(
-        static_cast<size_t>(byte_panels(form, ops->columns) * byte_panel_bytes(form, ops->columns)));
-    pack_byte_rows(form, ops->columns, grid->bytes.data(), grid->zeros.data(), grid->scales.data(), packed->data());
+        static_cast<size_t>(byte_panels(form, ops.columns) * byte_panel_bytes(form, ops.columns)));
+    pack_byte_rows(form, ops.columns, grid->bytes.data(), grid->zeros.data(), grid->scales.data(), packed->data());
     return packed;
   };
   const auto number = [](auto pointer) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(pointer)); };
-  Packed packed =
-      problem.weights
-          ? problem.weights->get({number(weights), number(&pack_byte_rows), sizes.n, sizes.k, ops->columns}, make)
-          : make();
+  Packed packed = problem.weights ? problem.weights->get(
+                                        {number(weights), number(&pack_byte_rows), sizes.n, sizes.k, ops.columns}, make)
+                                  : make();
   if (!packed) return nullptr;
-  return std::make_unique<ByteProduct>(sizes, *ops, std::move(packed), bias, problem.threads);
+  return std::make_unique<ByteProduct>(sizes, ops, std::move(packed), bias, problem.threads);
 }
 
 }  // namespace tenon::cpu

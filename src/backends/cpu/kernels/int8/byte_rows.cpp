@@ -6,12 +6,11 @@
 
 namespace tenon::cpu {
 
-const ByteRowOps* byte_row_ops(Isa isa) {
-  if (!has_int8_dot(isa)) return nullptr;
+const ByteRowOps& byte_row_ops(Isa isa, bool dot) {
   switch (vectors_of(isa)) {
-    case Isa::avx512: return &avx512::byte_row_ops;
-    case Isa::avx2: return &avx2::byte_row_ops;
-    default: return nullptr;
+    case Isa::avx512: return dot ? avx512::byte_row_dots : avx512::byte_row_ops;
+    case Isa::avx2: return dot ? avx2::byte_row_dots : avx2::byte_row_ops;
+    default: return portable::byte_row_ops;
   }
 }
 

@@ -32,15 +32,19 @@ struct ByteRowOps {
                    int64_t ldc, int64_t begin, int64_t end);
 };
 
-namespace avx2 {
+namespace portable {
 extern const ByteRowOps byte_row_ops;
+}
+namespace avx2 {
+extern const ByteRowOps byte_row_ops, byte_row_dots;
 }
 namespace avx512 {
-extern const ByteRowOps byte_row_ops;
+extern const ByteRowOps byte_row_ops, byte_row_dots;
 }
 
-// Null where no instruction multiplies four bytes at once.
-const ByteRowOps* byte_row_ops(Isa isa);
+// By instructions that multiply four bytes at once where the machine has them; the same bits by all.
+const ByteRowOps& byte_row_ops(Isa isa, bool dot);
+inline const ByteRowOps& byte_row_ops(Isa isa) { return byte_row_ops(isa, has_int8_dot(isa)); }
 
 constexpr int64_t byte_row_steps(int64_t k) { return (k + 3) / 4; }
 constexpr int64_t byte_panel_bytes(const ByteRowWeights& w, int64_t columns) {

@@ -44,8 +44,30 @@ void round_row(const float* row, int64_t k, RoundedRow& to) {
   to.high_sum = high_sum, to.low_sum = low_sum;
 }
 
+// Four signed bytes of a row, for sums of their products with four bytes of weights.
+template <bool kDot>
+struct RowBytes;
+#if defined(__AVX2__)
+template <>
+struct RowBytes<true> {
+  IVec all;
+  static TENON_INLINE RowBytes of(IVec v) { return {v}; }
+  TENON_INLINE void add(IVec& sum, IVec weights) const { add_dots(sum, weights, all); }
+};
+#endif
+// Where no instruction multiplies four bytes: those at even and at odd places as 16 bits.
+template <>
+struct RowBytes<false> {
+  IVec even, odd;
+  static TENON_INLINE RowBytes of(IVec v) { return {even_i8(v), odd_i8(v)}; }
+  TENON_INLINE void add(IVec& sum, IVec weights) const {
+    add_int16(sum, even, even_u8(weights));
+    add_int16(sum, odd, odd_u8(weights));
+  }
+};
+
 // Rows times V vectors of a panel from vector `first` on.
-template <int R, int V>
+template <bool kDot, int R, int V>
 TENON_INLINE void multiply_vectors(int64_t steps, const RoundedRow* rows, const std::byte* p, int first,
                                    Vec (&total)[R][V]) {
   IVec high[R][V], low[R][V];
@@ -65,9 +87,10 @@ TENON_INLINE void multiply_vectors(int64_t steps, const RoundedRow* rows, const 
     for (int v = 0; v < V; ++v) weights[v] = iload(bytes + v * kLanes * 4);
     TENON_UNROLL
     for (int r = 0; r < R; ++r) {
-      const IVec upper = spread4(rows[r].high + step * 4), lower = spread4(rows[r].low + step * 4);
+      const auto upper = RowBytes<kDot>::of(spread4(rows[r].high + step * 4));
+      const auto lower = RowBytes<kDot>::of(spread4(rows[r].low + step * 4));
       TENON_UNROLL
-      for (int v = 0; v < V; ++v) add_dots(high[r][v], weights[v], upper), add_dots(low[r][v], weights[v], lower);
+      for (int v = 0; v < V; ++v) upper.add(high[r][v], weights[v]), lower.add(low[r][v], weights[v]);
     }
   }
   TENON_UNROLL
@@ -98,13 +121,13 @@ void multiply_exact(const ByteRowWeights& w, const float* row, const std::byte* 
   }
 }
 
-template <int R>
+template <bool kDot, int R>
 void multiply_rows(const ByteRowWeights& w, const RoundedRow* rows, const std::byte* p, int64_t columns,
                    const float* bias, float* c, int64_t ldc) {
   constexpr int V = R <= kWholeRows ? kVectors : kVectors / 2;
   for (int first = 0; first < kVectors; first += V) {
     Vec total[R][V];
-    multiply_vectors<R, V>(byte_row_steps(w.k), rows, p, first, total);
+    multiply_vectors<kDot, R, V>(byte_row_steps(w.k), rows, p, first, total);
     TENON_UNROLL
     for (int r = 0; r < R; ++r) {
       TENON_UNROLL
@@ -117,13 +140,14 @@ void multiply_rows(const ByteRowWeights& w, const RoundedRow* rows, const std::b
   }
 }
 
-template <int R>
+template <bool kDot, int R>
 void multiply_some(int64_t count, const ByteRowWeights& w, const RoundedRow* rows, const std::byte* p, int64_t columns,
                    const float* bias, float* c, int64_t ldc) {
-  if (count == R) return multiply_rows<R>(w, rows, p, columns, bias, c, ldc);
-  if constexpr (R > 1) multiply_some<R - 1>(count, w, rows, p, columns, bias, c, ldc);
+  if (count == R) return multiply_rows<kDot, R>(w, rows, p, columns, bias, c, ldc);
+  if constexpr (R > 1) multiply_some<kDot, R - 1>(count, w, rows, p, columns, bias, c, ldc);
 }
 
+template <bool kDot>
 void multiply(const ByteRowWeights& w, const RoundedRow* rows, int64_t count, const float* bias, float* c, int64_t ldc,
               int64_t begin, int64_t end) {
   for (int64_t panel = begin; panel < end; ++panel) {
@@ -136,7 +160,7 @@ void multiply(const ByteRowWeights& w, const RoundedRow* rows, int64_t count, co
         multiply_exact(w, rows[row].exact, p, columns, bias + first, to);
       } else {
         while (together < kRows && row + together < count && !rows[row + together].exact) ++together;
-        multiply_some<kRows>(together, w, rows + row, p, columns, bias + first, to, ldc);
+        multiply_some<kDot, kRows>(together, w, rows + row, p, columns, bias + first, to, ldc);
       }
       row += together;
     }
@@ -145,7 +169,11 @@ void multiply(const ByteRowWeights& w, const RoundedRow* rows, int64_t count, co
 
 }  // namespace
 
+#if defined(__AVX2__)
+extern const ByteRowOps byte_row_dots;
+const ByteRowOps byte_row_dots = {kColumns, round_row, multiply<true>};
+#endif
 extern const ByteRowOps byte_row_ops;
-const ByteRowOps byte_row_ops = {kColumns, round_row, multiply};
+const ByteRowOps byte_row_ops = {kColumns, round_row, multiply<false>};
 
 }  // namespace tenon::cpu::TENON_ISA_NAMESPACE

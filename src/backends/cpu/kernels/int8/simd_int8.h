@@ -54,6 +54,11 @@ static TENON_INLINE void add_int16_dots(IVec& sum, IVec x, IVec w) {
 // Whole numbers of 16 bits.
 static TENON_INLINE void store_int16(int16_t* p, IVec v) { _mm256_storeu_si256((__m256i*)p, _mm512_cvtepi32_epi16(v)); }
 static TENON_INLINE IVec ones16() { return _mm512_set1_epi16(1); }
+// Bytes at even and at odd places as 16 bits, unsigned ones and signed ones.
+static TENON_INLINE IVec even_u8(IVec v) { return _mm512_and_si512(v, _mm512_set1_epi16(255)); }
+static TENON_INLINE IVec odd_u8(IVec v) { return _mm512_srli_epi16(v, 8); }
+static TENON_INLINE IVec even_i8(IVec v) { return _mm512_srai_epi16(_mm512_slli_epi16(v, 8), 8); }
+static TENON_INLINE IVec odd_i8(IVec v) { return _mm512_srai_epi16(v, 8); }
 // Four bytes, or two int16, in every 32 bits.
 static TENON_INLINE IVec spread4(const void* p) { return iset1(*reinterpret_cast<const int32_t*>(p)); }
 // 2 * kLanes bytes as 16 bits; neighbours of two such vectors side by side, in two halves; their sums back in order.
@@ -186,6 +191,10 @@ static TENON_INLINE void store_int16(int16_t* p, IVec v) {
   _mm_storeu_si128((__m128i*)p, _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
 }
 static TENON_INLINE IVec ones16() { return _mm256_set1_epi16(1); }
+static TENON_INLINE IVec even_u8(IVec v) { return _mm256_and_si256(v, _mm256_set1_epi16(255)); }
+static TENON_INLINE IVec odd_u8(IVec v) { return _mm256_srli_epi16(v, 8); }
+static TENON_INLINE IVec even_i8(IVec v) { return _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8); }
+static TENON_INLINE IVec odd_i8(IVec v) { return _mm256_srai_epi16(v, 8); }
 static TENON_INLINE IVec spread4(const void* p) {
   return _mm256_castps_si256(_mm256_broadcast_ss(reinterpret_cast<const float*>(p)));
 }
@@ -279,6 +288,10 @@ static TENON_INLINE void add_pairs(IVec& sum, IVec x, const void* w, IVec ones) 
   sum = iadd(sum, _mm_madd_epi16(_mm_maddubs_epi16(x, iload(w)), ones));
 }
 static TENON_INLINE IVec ones16() { return _mm_set1_epi16(1); }
+static TENON_INLINE IVec even_u8(IVec v) { return _mm_and_si128(v, _mm_set1_epi16(255)); }
+static TENON_INLINE IVec odd_u8(IVec v) { return _mm_srli_epi16(v, 8); }
+static TENON_INLINE IVec even_i8(IVec v) { return _mm_srai_epi16(_mm_slli_epi16(v, 8), 8); }
+static TENON_INLINE IVec odd_i8(IVec v) { return _mm_srai_epi16(v, 8); }
 static TENON_INLINE int32_t four_bytes(const void* p) {
   int32_t bits;
   __builtin_memcpy(&bits, p, 4);
