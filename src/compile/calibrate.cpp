@@ -17,6 +17,7 @@
 #include "compile/memory_budget.h"
 #include "compile/reconstruct.h"
 #include "compile/search.h"
+#include "passes/round_recurrent.h"
 #include "quant/trt_cache.h"
 
 namespace tenon::compile {
@@ -43,10 +44,12 @@ quant::Reasons kept_nodes(const ir::Graph& graph, const CalibrationOptions& opti
     bool found = false;
     for (size_t at = 0; at < graph.nodes.size(); ++at) {
       const ir::Node& node = graph.nodes[at];
-      if (quant::role_of(graph, node) != quant::Role::anchor) continue;
+      const bool is_anchor = quant::role_of(graph, node) == quant::Role::anchor;
+      if (!is_anchor && (precision == quant::in_int8 || !passes::has_recurrent_weights(graph, node))) continue;
       if (std::find(node.origins.begin(), node.origins.end(), name) == node.origins.end()) continue;
-      keep[at] = precision == quant::in_int8 ? quant::in_int8 : "--keep asks for it";
       found = true;
+      if (!is_anchor) continue;  // weights of recurrent layers are rounded, or are not, whatever is calibrated
+      keep[at] = precision == quant::in_int8 ? quant::in_int8 : "--keep asks for it";
     }
     if (!found)
       throw Error(Code::usage, "no layer that could be in INT8 is called \"" + name + "\"",

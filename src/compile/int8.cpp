@@ -16,6 +16,7 @@
 #include "compile/choose.h"
 #include "compile/calibration_evidence.h"
 #include "passes/deconvolution_rows.h"
+#include "passes/round_recurrent.h"
 #include "quant/export.h"
 #include "quant/float8.h"
 #include "quant/materialise.h"
@@ -41,6 +42,8 @@ ir::Graph fixed_part(const ir::Graph& graph, const Shapes& shapes) {
   return has_anchor ? part : graph;
 }
 
+using passes::RecurrentWeights;
+
 class Int8Build {
  public:
   explicit Int8Build(const Int8Task& task)
@@ -63,10 +66,11 @@ class Int8Build {
     expect_parts();
     // First of all, so that data which does not fit the model is known before the long part.
     if (options_.judge) judge_floats();
+    try_recurrent();
     recipe_ = calibrated();
     pace_.scaled();
     measures_ = may_measure_ && (!recipe_.anchors.empty() || !rounding_.empty());
-    if (measures_ && !options_.judge) task_.finish(floats_);
+    if (measures_ && !options_.judge && recurrent_ == RecurrentWeights::none) task_.finish(floats_);
     floats_.evidence = evidence_of({});
     return options_.judge ? judged() : faster();
   }
@@ -92,6 +96,7 @@ class Int8Build {
   }
   plan::Plan base_for(const quant::Recipe& how) const {
     plan::Plan plan = base_;
+    round_recurrent(plan.graph, recurrent_);
     plan.graph = with_deconvolutions(std::move(plan.graph),
                                      [&](const std::string& name) { return how.anchors.count(name) > 0; });
     return plan;
@@ -146,6 +151,48 @@ class Int8Build {
     const Gain gain = gain_of(base_.graph, exact_, floats_);
     search_.points[0].milliseconds = gain.one_us / 1e3, search_.points[1].milliseconds = gain.other_us / 1e3;
     if (floats_.goal.rounds_to_bf16) rounding_ = gain.by_anchor;
+  }
+
+  bool round_recurrent(ir::Graph& graph, RecurrentWeights which) const {
+    const auto& keep = options_.calibration.keep;
+    return passes::round_recurrent(graph, which, [&](const ir::Node& node) {
+      return std::any_of(node.origins.begin(), node.origins.end(), [&](const std::string& name) {
+        const auto wish = keep.find(name);
+        return wish != keep.end() && wish->second != quant::in_int8;
+      });
+    });
+  }
+
+  /// Whether recurrent weights of 8 bits lose no more than half the limit and the part of it that they save of the
+  /// time, told to the search if so. Times of floating point and of these are in microseconds, or 0.
+  bool is_within(const plan::Plan& rounded, std::pair<double, double> times) {
+    const double saved = times.first > 0 ? 1 - times.second / times.first : 0;
+    const Score score = judged_score(rounded);
+    if (score.drop > std::min(0.5 + saved, 1.0) * search_.limit || !score.objection.empty()) return false;
+    search_.points[0].milliseconds = times.first / 1e3;
+    search_.points.push_back(
+        {times.second / 1e3, score.value, score.drop, score.low, score.high, 0, {}, false, "rnn i8", score.objection});
+    return true;
+  }
+
+  /// Recurrent layers by weights of 8 bits, where that is faster and loses no more than it may: what INT8 has to be
+  /// faster than from then on. Inputs may be of very different sizes, states are not.
+  void try_recurrent() {
+    if (!can_.host_memory || is_float8() || may_round()) return;
+    for (const RecurrentWeights which : {RecurrentWeights::all, RecurrentWeights::states}) {
+      plan::Plan rounded = base_;
+      if (!round_recurrent(rounded.graph, which)) return;
+      task_.finish(rounded);
+      std::pair<double, double> times;
+      if (may_measure_) {
+        if (!options_.judge) task_.finish(exact_);
+        times = benchmark(exact_, rounded);
+        if (times.second >= times.first) continue;
+      }
+      if (options_.judge && !is_within(rounded, times)) continue;
+      recurrent_ = which, floats_ = std::move(rounded);
+      return;
+    }
   }
 
   /// Chooses how to quantise the graph.
@@ -256,7 +303,10 @@ class Int8Build {
     if (best && !best->recipe.anchors.empty()) search_.why += scaled_;
     exact_.evidence = floats_.evidence;
     plan::Plan result = std::move(best ? best->quantised : search_.points[0].chosen ? exact_ : floats_);
+    const bool is_recurrent = !best && recurrent_ != RecurrentWeights::none && !search_.points[0].chosen;
+    if (is_recurrent) search_.why = "recurrent layers alone gain by INT8";
     result.evidence.search = search_;
+    if (is_recurrent) return result;
     if (!best) warn_of_floats(options_, result.goal.precision, search_.why);
     else if (best->recipe.anchors.empty())
       warn_of_floats(options_, result.goal.precision, "the fastest that loses so little is in bf16 and fp32");
@@ -276,6 +326,7 @@ class Int8Build {
       check.int8_us = int8_ms * 1e3, check.float_us = float_ms * 1e3;
     }
     if (!measures_ || check.int8_us < check.float_us) return std::move(check.quantised);
+    if (recurrent_ != RecurrentWeights::none) return std::move(floats_);
     warn_of_floats(options_, floats_.goal.precision,
                    fmt::format("{:.3g} ms against {:.3g} ms", check.int8_us / 1e3, check.float_us / 1e3));
     return std::move(floats_);
@@ -289,6 +340,7 @@ class Int8Build {
   const ir::Graph graph_;      // that recipes are of: with all that may be in INT8 in a form that there is on bytes
   const ir::Graph part_;       // of it, that calibration sees
   bool may_measure_ = false, measures_ = false;
+  RecurrentWeights recurrent_ = RecurrentWeights::none;  // those that are of 8 bits in floats_ and in all behind it
   std::map<std::string, double> rounding_;  // microseconds that anchors save in bf16; none: they may not be
   quant::Recipe recipe_;
   plan::Search search_;

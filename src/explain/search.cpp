@@ -88,6 +88,9 @@ std::string search_text(const plan::Search& search) {
     text += "\n";
   }
   text += next_text(search);
+  if (std::any_of(search.points.begin(), search.points.end(),
+                  [](const plan::SearchPoint& one) { return one.rest == "rnn i8"; }))
+    text += "rnn i8: fp32 beside recurrent layers whose weights are of 8 bits and whose states are of 16\n";
   return text +
          "ms: one run of the whole; int8 layers: of all convolutions and products; rest: what the others compute in\n"
          "points: the metric in percent; drop: points below fp32, with a paired 95 % interval\n";

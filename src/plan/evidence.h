@@ -44,12 +44,12 @@ struct SearchPoint {
   int64_t integer = 0;              // layers in INT8
   std::vector<std::string> floats;  // the others, by their first ONNX node
   bool chosen = false;
-  std::string rest = "fp32";        // what the others are in; "12 bf16": so many of them, the rest in fp32
+  std::string rest = "fp32";        // what the others are in; "12 bf16": so many of them; "rnn i8": recurrent weights
   std::string objection = {};       // why it is not good enough whatever its drop
 };
 
 /// The search for the fastest engine within a drop. The first point is the fp32 engine; the next is one of 16 bits
-/// on a GPU, and where any precision will do on a CPU that multiplies bf16.
+/// on a GPU, and where any precision will do on a CPU that multiplies bf16, or one by recurrent weights of 8 bits.
 struct Search {
   std::string metric;
   int64_t samples = 0;
