@@ -112,9 +112,12 @@ void OutputParts::recognise() {
   const std::vector<ScoredOutputs::Output> scored = scored_.recognise();
   for (const ScoredOutputs::Output& output : scored)
     all.push_back({.kind = OutputKind::scored, .outputs = {output.at}, .scored = output});
+  const auto is_scored = [&](size_t output) {
+    return std::ranges::find(scored, output, &ScoredOutputs::Output::at) != scored.end();
+  };
   for (const size_t output : others_)
-    if (std::ranges::find(scored, output, &ScoredOutputs::Output::at) == scored.end())
-      all.push_back({.kind = others_kind_, .outputs = {output}});
+    if (!is_scored(output)) all.push_back({.kind = others_kind_, .outputs = {output}});
+  std::erase_if(vectors_, [&](const Vector& vector) { return is_scored(vector.output); });
   for (Vector& vector : vectors_) {
     const OutputKind kind = kind_of(vector);
     all.push_back({.kind = kind, .outputs = {vector.output}, .variance = vector.variance, .is_logit = vector.is_logit});

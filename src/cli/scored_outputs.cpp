@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <span>
 
 #include "cli/output_kind.h"
@@ -15,7 +16,7 @@ namespace {
 
 using Output = ScoredOutputs::Output;
 
-constexpr int64_t fewest_positions = 64, most_channels = 512;
+constexpr int64_t fewest_positions = 64, fewest_steps = 32, most_channels = 512;
 
 /// A way to read an output, and which positions it has then.
 struct Reading {
@@ -31,7 +32,7 @@ std::vector<Reading> readings_of(const Tensor& tensor, size_t at) {
   const auto add = [&](int64_t channels, bool is_last, std::span<const int64_t> sides) {
     int64_t positions = 1;
     for (const int64_t side : sides) positions *= side;
-    if (channels > most_channels || positions < fewest_positions) return;
+    if (channels > most_channels || positions < (rank == 2 ? fewest_steps : fewest_positions)) return;
     found.push_back({{at, at, channels, channels, is_last},
                      fmt::format("{} {}", rank < 4 || is_last ? "rows" : "maps", fmt::join(sides, "x"))});
   };
@@ -66,6 +67,15 @@ struct Scores {
     return best;
   }
 };
+
+/// Adds the squares of a sample's differences from its mean, and of those between neighbours.
+void add_steps(std::span<const float> numbers, double& squares, double& steps) {
+  const double mean = std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
+  for (size_t at = 0; at < numbers.size(); ++at) {
+    squares += (numbers[at] - mean) * (numbers[at] - mean);
+    if (at > 0) steps += std::pow(double{numbers[at]} - numbers[at - 1], 2);
+  }
+}
 
 /// The channel that most positions have where channels are the parts of 1; -1 where they are not.
 int64_t background_of(const Scores& scores) {
@@ -114,6 +124,8 @@ void ScoredOutputs::see(const std::vector<Tensor>& outputs, int64_t row) {
     if (row >= tensor.dims()[0]) continue;
     const Scores scores{row_of(tensor, row), one.output};
     one.is_bounded &= std::ranges::all_of(scores.numbers, [](float x) { return x >= -slack && x <= 1 + slack; });
+    one.fewest = one.seen ? std::min(one.fewest, scores.positions()) : scores.positions();
+    add_steps(scores.numbers, one.squares, one.steps);
     for (int64_t position = 0; position < scores.positions(); ++position) {
       const float best = scores.best_at(position);
       ++one.seen, one.low += best<low, one.high += best> high;
@@ -125,9 +137,20 @@ void ScoredOutputs::see(const std::vector<Tensor>& outputs, int64_t row) {
 /// Nearly nothing at most positions, and something at few.
 bool ScoredOutputs::is_score(const Candidate& one) {
   constexpr double fewest_low = 0.6, most_high = 0.2;
+  if (one.fewest < fewest_positions) return false;
   const auto all = static_cast<double>(one.seen);
   const int64_t low = one.is_bounded ? one.low : one.low_logits, high = one.is_bounded ? one.high : one.high_logits;
   return high > 0 && static_cast<double>(high) <= most_high * all && static_cast<double>(low) >= fewest_low * all;
+}
+
+/// One number between 0 and 1 a step that is nearly nothing at some and high at others, and changes slowly: those of
+/// classes are in no order.
+bool ScoredOutputs::is_sureness(const Candidate& one) {
+  constexpr double fewest = 0.05, least_alike = 0.5;  // of the steps; of the correlation of neighbours
+  const auto all = static_cast<double>(one.seen);
+  if (!one.is_bounded || one.output.channels != 1 || !one.output.is_last) return false;
+  if (static_cast<double>(one.low) < fewest * all || static_cast<double>(one.high) < fewest * all) return false;
+  return one.steps < 2 * (1 - least_alike) * one.squares;
 }
 
 std::vector<Output> ScoredOutputs::recognise() const {
@@ -137,12 +160,14 @@ std::vector<Output> ScoredOutputs::recognise() const {
     bool has_others = false;
     for (const Candidate& other : all_) {
       if (other.place != one.place) continue;
-      if (!is_score(other)) has_others = true;
-      else if (!best || other.high < best->high) best = &other;
+      if (!says_where(other)) has_others = true;
+      else if (!best || is_score(other) > is_score(*best) ||
+               (is_score(other) == is_score(*best) && other.high < best->high))
+        best = &other;
     }
     if (!best || !has_others) continue;
     Output output = one.output;
-    const Candidate& scores = is_score(one) ? one : *best;
+    const Candidate& scores = says_where(one) ? one : *best;
     output.scores = scores.output.at, output.is_logit = !scores.is_bounded;
     output.score_channels = scores.output.channels, output.background = scores.output.background;
     found.push_back(output);

@@ -11,7 +11,8 @@
 namespace tenon::cli {
 
 /// Outputs with numbers at the same positions, of which some are scores and the others count where these are high: what
-/// detectors give before boxes are made of it, as maps of centres with sizes or rows of anchors with offsets.
+/// detectors give before boxes are made of it, as maps of centres with sizes or rows of anchors with offsets, or a
+/// track along time (a pitch) beside how sure it is.
 class ScoredOutputs {
  public:
   /// One of them, as [channels, positions] or the other way round; samples may have more or fewer positions.
@@ -42,9 +43,12 @@ class ScoredOutputs {
     Output output;
     std::string place;  // equal for outputs of the same positions
     bool is_bounded = true;
-    int64_t seen = 0, low = 0, high = 0, low_logits = 0, high_logits = 0;
+    int64_t seen = 0, low = 0, high = 0, low_logits = 0, high_logits = 0, fewest = 0;
+    double squares = 0, steps = 0;  // of differences from a sample's mean, and between neighbours
   };
   static bool is_score(const Candidate& one);
+  static bool is_sureness(const Candidate& one);
+  static bool says_where(const Candidate& one) { return is_score(one) || is_sureness(one); }
 
   std::vector<Candidate> all_;
 };

@@ -172,6 +172,27 @@ TEST(output_parts, count_where_scores_are_high) {
   EXPECT_EQ(sizes.lost({sizes.exact[0], rows(4, offset)}), 1);
 }
 
+/// How sure a pitch is: speech and pauses along 40 steps.
+float sureness(int64_t sample, int64_t at) { return 1 / (1 + std::exp(-9 * std::sin(0.3f * (at + 7 * sample)) - 3)); }
+float pitch(int64_t sample, int64_t at) { return sureness(sample, at) > 0.2f ? 200 + 40 * wave(at / 9 + sample) : 900; }
+
+TEST(output_parts, count_where_a_track_is_sure) {
+  const Case track({vectors(40, pitch), vectors(40, sureness)});
+  EXPECT_EQ(track.parts.kind(), OutputKind::scored);
+  const auto off = [&](bool where_sure) {
+    const Make make = [&](int64_t sample, int64_t at) {
+      return pitch(sample, at) + ((sureness(sample, at) > 0.8f) == where_sure ? 20 * wave(3 * at) : 0.f);
+    };
+    return track.lost({vectors(40, make), vectors(40, sureness)});
+  };
+  EXPECT_GT(off(true), 0.02);
+  EXPECT_LT(off(false), 0.01);
+  // Likelihoods of classes have no order.
+  const Case labels(
+      {vectors(40, pitch), vectors(40, [](int64_t s, int64_t at) { return wave(2 * at + s) > 0.4f ? 0.9f : 0.01f; })});
+  EXPECT_NE(labels.parts.kind(), OutputKind::scored);
+}
+
 TEST(output_parts, are_no_scores_where_most_positions_have_some) {
   const auto many = [](int64_t sample, int64_t anchor, int64_t) { return 0.5f + 0.4f * wave(sample + anchor); };
   const auto none = [](int64_t, int64_t anchor, int64_t) { return 0.01f + 0.01f * wave(anchor); };
