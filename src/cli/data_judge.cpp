@@ -157,7 +157,7 @@ class DataJudge : public Judge {
   }
 
   void measure_jitter() {
-    const Measure measure = head_ ? of_boxes : classes_ > 0 ? of_classes : measure_of(kind_);
+    const Measure measure = head_ ? of_boxes : classes_ > 0 ? of_classes : measure_of(kind_, has_floats_);
     limit_ = {measure.least, measure.spread, {}, {}};
     if (!has_floats_) {
       // What is next to a token is another word.

@@ -55,7 +55,8 @@ inline int64_t rows_in(const Tensor& input) { return input.dims().rank() > 0 ? i
 std::vector<Tensor> by_sample(const std::vector<Tensor>& outputs, int64_t batch);
 
 const char* metric_of(OutputKind kind);
-Measure measure_of(OutputKind kind);
+/// `has_jitter`: whether harmless changes of the inputs are known. Of tokens none are.
+Measure measure_of(OutputKind kind, bool has_jitter = true);
 
 /// The most that the distribution of tokens may diverge on average, in nats: a thousandth of what a text's likelihood
 /// costs a small model, and what INT8 weights do to it by themselves.

@@ -296,21 +296,30 @@ TEST(judge, counts_the_classes_of_positions_where_there_is_a_map_of_them) {
   EXPECT_NE(said.find("share of positions with fp32's class on 16 samples; at most "), std::string::npos) << said;
 }
 
+/// Four words of fifty.
+std::string ids(unsigned at) {
+  std::vector<int64_t> four;
+  for (unsigned place = 0; place < 4; ++place) four.push_back((at * 7 + place * place * 3) % 50);
+  return npy("<i8", "1, 4", {reinterpret_cast<const char*>(four.data()), 32});
+}
+
 TEST(judge, bounds_what_tokens_may_change_where_there_is_no_jitter) {
-  const auto ids = [](unsigned at) {
-    std::vector<int64_t> four;
-    for (unsigned place = 0; place < 4; ++place) four.push_back((at * 7 + place * place * 3) % 50);
-    return npy("<i8", "1, 4", {reinterpret_cast<const char*>(four.data()), 32});
-  };
-  const std::string said =
-      limit_of(test::model(test::input("x", {-1, 4}, test::i64) + test::random_weights("words", {50, 16}, 1) +
-                           test::random_weights("w1", {16, 16}, 2) + test::random_weights("w2", {16, 2000}, 3) +
-                           test::node("look", "Gather", {"words", "x"}, {"a"}) +
-                           test::node("mix", "MatMul", {"a", "w1"}, {"b"}) + test::node("act", "Relu", {"b"}, {"c"}) +
-                           test::node("out", "MatMul", {"c", "w2"}, {"y"}) + test::output("y")),
-               ids);
+  const std::string words = test::input("x", {-1, 4}, test::i64) + test::random_weights("words", {50, 16}, 1) +
+                            test::random_weights("w1", {16, 16}, 2) +
+                            test::node("look", "Gather", {"words", "x"}, {"a"}) +
+                            test::node("mix", "MatMul", {"a", "w1"}, {"b"}) + test::node("act", "Relu", {"b"}, {"c"});
+  const std::string said = limit_of(test::model(words + test::random_weights("w2", {16, 2000}, 3) +
+                                                test::node("out", "MatMul", {"c", "w2"}, {"y"}) + test::output("y")),
+                                    ids);
   EXPECT_NE(said.find("share of fp32's most likely tokens on 16 samples; at most 1 "), std::string::npos) << said;
   EXPECT_NE(said.find("inputs without floats have no jitter; 1 may always be lost"), std::string::npos) << said;
+  const std::string vectors = limit_of(
+      test::model(
+          words + test::random_weights("w2", {16, 64}, 3) + test::node("out", "MatMul", {"c", "w2"}, {"d"}) +
+          test::node("mean", "ReduceMean", {"d"}, {"e"}, test::integers("axes", {1}) + test::integer("keepdims", 0)) +
+          test::node("norm", "LpNormalization", {"e"}, {"y"}) + test::output("y")),
+      ids);
+  EXPECT_NE(vectors.find("cosine with fp32's embedding on 16 samples; at most 0.25 "), std::string::npos) << vectors;
 }
 
 TEST(judge, refuses_labels_for_what_is_no_classifier) {
