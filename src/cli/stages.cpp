@@ -9,6 +9,8 @@ namespace {
 constexpr double told_from = 0.2;   // of the whole: before, the time left is a guess
 constexpr double most_told = 0.99;  // that is over is told by the end, not by a guess
 
+constexpr const char* recurrent = "recurrent layers";  // which an engine is tuned and judged for
+
 /// Steps of a judged build, and of one that only calibrates.
 enum Judged { floats, judge, calibrate, scales, layers, search };
 enum Calibrated { seen, chosen, measured, tuned };
@@ -32,14 +34,16 @@ int Stages::step_of(const std::string& stage) const {
     return is_of_layers(stage) ? measured : calibrates_ ? tuned : seen;
   }
   if (stage == "judge fp32" || stage == "judge jitter" || stage == "judge copies") return judge;
+  if (stage == recurrent) return judge;
   if (stage == "calibrate") return calibrate;
   if (stage == "choose ranges") return scales;
   if (is_of_layers(stage)) return std::max<int>(step_, layers);
   // Engines are tuned and judged to choose scales, and in the search; a cache leaves out what is between.
-  return step_ == floats || step_ == scales ? step_ : search;
+  return step_ == floats || step_ == scales || (step_ == judge && tries_recurrent_) ? step_ : search;
 }
 
 Stages::Place Stages::at(const std::string& stage, double seconds, double left) {
+  tries_recurrent_ = stage == recurrent || (tries_recurrent_ && (stage == "tune" || stage == "judge"));
   step_ = std::max(step_, step_of(stage));
   calibrates_ = calibrates_ || stage == "calibrate" || stage == "choose ranges";
   if (left >= 0) end_ = seconds + left;

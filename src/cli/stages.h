@@ -27,7 +27,7 @@ class Stages {
 
   BuildKind kind_;
   int step_ = 0;  // from 0
-  bool calibrates_ = false;
+  bool calibrates_ = false, tries_recurrent_ = false;
   double end_ = -1, last_ = 0;  // when all is done, as told last; of the whole
 };
 

@@ -178,10 +178,11 @@ class Int8Build {
   /// Recurrent layers by weights of 8 bits, where that is faster and loses no more than it may: what INT8 has to be
   /// faster than from then on. Inputs may be of very different sizes, states are not.
   void try_recurrent() {
-    if (!can_.host_memory || is_float8() || may_round()) return;
+    if (!can_.host_memory || is_float8() || may_round() || options_.objective == Objective::size) return;
     for (const RecurrentWeights which : {RecurrentWeights::all, RecurrentWeights::states}) {
       plan::Plan rounded = base_;
       if (!round_recurrent(rounded.graph, which)) return;
+      if (!task_.pace.report("recurrent layers", 0)) throw Error(Code::usage, "the build was cancelled");
       task_.finish(rounded);
       std::pair<double, double> times;
       if (may_measure_) {

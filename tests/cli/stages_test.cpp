@@ -26,6 +26,13 @@ TEST(Stages, OfAJudgedBuildGoOnThroughSixSteps) {
   EXPECT_GT(last, 0.9);
 }
 
+TEST(Stages, ForRecurrentLayersBelongToJudging) {
+  Stages stages(BuildKind::judged);
+  for (const char* stage : {"judge fp32", "judge jitter", "recurrent layers", "tune", "judge"})
+    EXPECT_EQ(stages.at(stage, 1, -1).step, 2) << stage;
+  EXPECT_EQ(stages.at("calibrate", 2, -1).step, 3);
+}
+
 TEST(Stages, ThatACacheLeavesOutAreSkipped) {
   Stages stages(BuildKind::judged);
   stages.at("judge fp32", 1, -1), stages.at("judge jitter", 2, -1);
