@@ -95,7 +95,7 @@ NodeImport::NodeImport(const NodeProto& proto, std::string label, int64_t versio
   for (const auto& [name, attribute] : arguments)
     if (attribute->type != AttributeProto::Type::graph)
       attributes[std::string(name)] = attribute_value(*attribute, label_, scope);
-  if (proto.domain.empty()) check_attributes(arguments);
+  if (proto.domain.empty() || former_ops().count(op)) check_attributes(arguments);
   if (op == "Loop" && inputs.size() < 2) inputs.resize(2, ir::no_value);
   import_subgraphs(arguments, label_, scope, inputs, attributes);
 }
@@ -268,58 +268,6 @@ void NodeImport::note(const ir::OpId& name, const std::string& why) {
   ++missing.count;
   if (missing.nodes.size() < 3) missing.nodes.push_back(label_);
   if (!why.empty()) missing.reasons.insert(why);
-}
-
-namespace {
-
-constexpr int max_steps = 1000;  // long chains must not make the import quadratic
-
-const ir::Node* carrier(const ir::Graph& graph, ir::ValueId value, size_t& slot) {
-  const ir::Node* node = graph.producer(value);
-  if (!node) return nullptr;
-  slot = node->op == "Where" ? 1 : 0;
-  return node->inputs.size() > slot && node->inputs[slot] != ir::no_value ? node : nullptr;
-}
-
-}  // namespace
-
-DType NodeImport::dtype(ir::ValueId value) const {
-  const ir::Graph& graph = scope_.graph;
-  for (int step = 0; value != ir::no_value && step < max_steps; ++step) {
-    if (graph.value(value).dtype != DType::undefined) return graph.value(value).dtype;
-    if (const Tensor* constant = graph.constant(value)) return constant->dtype();
-    const auto declared = scope_.types.find(value);
-    if (declared != scope_.types.end() && declared->second->kind == TypeProto::Kind::tensor &&
-        declared->second->element)
-      return element_type(declared->second->element, graph.value(value).name);
-    size_t slot = 0;
-    const ir::Node* node = carrier(graph, value, slot);
-    if (!node || !ops::has_trait(node->op, ops::Trait::same_type)) {
-      if (node && (node->op == "Cast")) return static_cast<DType>(node->integer("to", 0));
-      return DType::undefined;
-    }
-    value = node->inputs[slot];
-  }
-  return DType::undefined;
-}
-
-std::optional<size_t> NodeImport::rank(ir::ValueId value) const {
-  const ir::Graph& graph = scope_.graph;
-  for (int step = 0; value != ir::no_value && step < max_steps; ++step) {
-    if (const Tensor* constant = graph.constant(value)) return constant->dims().rank();
-    if (graph.value(value).shape) return graph.value(value).shape->size();
-    const auto declared = scope_.types.find(value);
-    if (declared != scope_.types.end() && declared->second->shape) return declared->second->shape->size();
-    size_t slot = 0;
-    const ir::Node* node = carrier(graph, value, slot);
-    if (!node) return std::nullopt;
-    if (node->op == "Flatten" || node->op == "Gemm") return 2;
-    if (node->op == "Conv" && node->inputs.size() > 1)
-      if (const Tensor* weights = graph.constant(node->inputs[1])) return weights->dims().rank();
-    if (!ops::has_trait(node->op, ops::Trait::same_rank)) return std::nullopt;
-    value = node->inputs[slot];
-  }
-  return std::nullopt;
 }
 
 }  // namespace tenon::onnx

@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "onnx/importer.h"
@@ -53,9 +54,18 @@ class NodeImport {
   std::vector<float> real_list(const std::string& name) const;
   void drop(std::initializer_list<const char*> names);
 
-  /// As far as known without inference: declared, or carried through ops that keep it.
+  /// As far as known: declared, carried through ops that keep it, or inferred from the inputs of the model.
   DType dtype(ir::ValueId value) const;
   std::optional<size_t> rank(ir::ValueId value) const;
+  /// The size of an axis, which counts from the end where it is negative; nullopt while unknown, or free.
+  std::optional<int64_t> size(ir::ValueId value, int64_t axis) const;
+  /// The first input of the model, and its axis, that has the free size of an axis; no_value where none has. Nodes that
+  /// ask one input for a size are the same for all layers.
+  std::pair<ir::ValueId, int64_t> input_of_size(ir::ValueId value, int64_t axis) const;
+  /// An integer that is a constant, or follows from sizes that are known.
+  std::optional<int64_t> known_integer(ir::ValueId value) const;
+  /// Whether two axes are known to have one size.
+  bool same_size(ir::ValueId a, int64_t a_axis, ir::ValueId b, int64_t b_axis) const;
 
   /// The model contradicts the specification of the op.
   [[noreturn]] void fail(const std::string& why) const;
@@ -69,6 +79,11 @@ class NodeImport {
   template <class T>
   const T* attribute(const std::string& name, const char* kind) const;
   void note(const ir::OpId& op, const std::string& why);
+  const ir::Value& inferred(ir::ValueId value) const;
+  /// An axis as inference knows it.
+  std::optional<ir::Dim> dim(ir::ValueId value, int64_t axis) const;
+  DType dtype_without_inference(ir::ValueId value) const;
+  std::optional<size_t> rank_without_inference(ir::ValueId value) const;
 
   const NodeProto& proto_;
   std::string label_;

@@ -60,6 +60,16 @@ void refuse_domain(const FunctionProto& function, const Job& job) {
     job.fail("a function overrides an operator of the standard", name);
 }
 
+/// Inference begins anew when sizes of inputs are chosen.
+void forget_types(ir::Graph& graph) {
+  for (ir::Value& value : graph.values) {
+    if (value.producer == ir::no_node) continue;
+    value.dtype = DType::undefined;
+    value.shape.reset();
+    value.content.reset();
+  }
+}
+
 std::string folder_of(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
@@ -92,11 +102,13 @@ ir::Graph graph_of(Bytes bytes, std::shared_ptr<ExternalData> external, const st
       job.fail("a function is given twice", "function '" + std::string(function.name) + "'");
   }
   ir::Graph graph;
+  job.main = &graph;
   Scope scope{job, graph, job.opsets, "", nullptr, {}, {}, {}};
   import_inputs(model.graph, scope, true);
   refuse_unfolding(model.graph, job);
   import_body(model.graph, scope);
   refuse_missing(job);
+  forget_types(graph);
   if (options.nodes) *options.nodes = std::move(job.listed);
   for (const auto& [key, value] : model.metadata) graph.metadata[std::string(key)] = std::string(value);
   return graph;

@@ -32,6 +32,8 @@ struct Job {
   std::unordered_map<const GraphProto*, std::vector<std::string_view>> free;
   size_t nodes = 0;
   std::vector<Listed> listed;
+  const ir::Graph* main = nullptr;  // the graph of the model, whose types may be inferred on the way
+  ir::NodeId inferred = 0;          // of its nodes, how many were
 
   /// Decodes once, however often a function body is inlined.
   const Tensor& tensor(const TensorProto& proto);
