@@ -193,5 +193,7 @@ def moves(np, new):
 
 
 def cases(np):
+    import microsoft_attention_cases
+    yield from microsoft_attention_cases.cases(np, Numbers(np, 2))
     for kind in (products, activations, convs, norms, embeddings, moves):
         yield from kind(np, Numbers(np, 1))
