@@ -22,14 +22,14 @@ class Lowering {
     const ir::ValueId turned = apply("Transpose", {repeated(k, key_size_)}, {{"perm", Perm{0, 1, 3, 2}}});
     ir::ValueId scores = times(apply("MatMul", {q, turned}), scale_);
     if (cap_ > 0) scores = times(apply("Tanh", {times(scores, 1 / cap_)}), cap_);
-    const ir::ValueId given = input(3);
-    if (given != ir::no_value && graph_.value(given).dtype == DType::boolean)
-      scores = apply("Add", {scores, apply("Where", {given, number(0), number(-infinity)})});
-    else if (given != ir::no_value) scores = apply("Add", {scores, given});
-    if (is_bounded()) scores = apply("Add", {scores, bounds()});
+    ir::ValueId mask = input(3);
+    const bool is_given = mask != ir::no_value;
+    if (is_given && graph_.value(mask).dtype == DType::boolean) mask = hidden_unless(mask);
+    if (is_bounded()) mask = is_given ? apply("Add", {mask, bounds()}) : bounds();
+    if (mask != ir::no_value) scores = apply("Add", {scores, mask});
     ir::ValueId weights = apply("Softmax", {scores}, {{"axis", int64_t{-1}}});
     // A query that may look nowhere gives zeros.
-    if (given != ir::no_value || left_ >= 0 || right_ >= 0)
+    if (is_given || left_ >= 0 || right_ >= 0)
       weights = apply("Where", {apply("IsNaN", {weights}), number(0), weights});
     ir::ValueId result = apply("MatMul", {weights, repeated(v, value_size_)});
     if (is_joined_)
@@ -83,9 +83,10 @@ class Lowering {
         return false;
     }
     if (!is_bounded()) return true;
-    if (!(*q)[rank - 2].is_constant() || !total.is_constant() || (past && !(*past)[2].is_constant())) return false;
+    if (!(*q)[rank - 2].is_constant() || !total.is_constant() || (past && !(*past)[2].is_constant())) return true;
     queries_ = (*q)[rank - 2].value(), keys_ = total.value(), offset_ = past ? (*past)[2].value() : 0;
-    return queries_ * keys_ <= most_mask;
+    is_known_ = queries_ * keys_ <= most_mask;
+    return true;
   }
 
   ir::ValueId apply(const char* op, std::vector<ir::ValueId> inputs, ir::Attributes attributes = {}) {
@@ -116,8 +117,47 @@ class Lowering {
     return reshaped(apply("Expand", {one, shares}), {0, q_heads_, -1, size}, ".all");
   }
 
+  ir::ValueId hidden_unless(ir::ValueId visible) { return apply("Where", {visible, number(0), number(-infinity)}); }
+  ir::ValueId integer(int64_t value) {
+    return graph_.add_constant(name() + ".integer", Tensor::of<int64_t>(DType::i64, Dims{}, std::span(&value, 1)));
+  }
+
+  /// The size of an axis, of the first input of the graph that has it where it is free: so all layers share what is
+  /// made of it.
+  ir::ValueId size_of(ir::ValueId value, size_t axis) {
+    const ir::Dim wanted = (*shape_of(graph_, value))[axis];
+    if (wanted.is_constant()) return integer(wanted.value());
+    for (const ir::ValueId other : graph_.inputs) {
+      const ir::Shape* shape = shape_of(graph_, other);
+      for (size_t at = 0; shape && at < shape->size(); ++at)
+        if ((*shape)[at] == wanted)
+          return apply("Gather", {apply("Shape", {other}), integer(static_cast<int64_t>(at))});
+    }
+    return apply("Gather", {apply("Shape", {value}), integer(static_cast<int64_t>(axis))});
+  }
+  ir::ValueId count_up(ir::ValueId from, ir::ValueId to) { return apply("Range", {from, to, integer(1)}); }
+
+  /// The same as below where sizes are free.
+  ir::ValueId free_bounds() {
+    const size_t rank = shape_of(graph_, input(0))->size();
+    const ir::ValueId before = input(4) == ir::no_value ? integer(0) : size_of(input(4), 2);
+    const ir::ValueId columns = count_up(integer(0), apply("Add", {before, size_of(input(1), rank - 2)}));
+    const ir::ValueId places = count_up(before, apply("Add", {before, size_of(input(0), rank - 2)}));
+    const ir::ValueId rows = apply("Unsqueeze", {places, constant(graph_, name() + ".axis", std::vector<int64_t>{1})});
+    ir::ValueId visible = ir::no_value;
+    const auto and_also = [&](const char* op, int64_t ahead) {
+      const ir::ValueId to = ahead ? apply("Add", {rows, integer(ahead)}) : rows, more = apply(op, {columns, to});
+      visible = visible == ir::no_value ? more : apply("And", {visible, more});
+    };
+    if (causal_) and_also("LessOrEqual", 0);
+    if (left_ >= 0) and_also("GreaterOrEqual", -left_);
+    if (right_ >= 0) and_also("LessOrEqual", right_);
+    return hidden_unless(visible);
+  }
+
   /// 0 where a query may look, minus infinity elsewhere.
   ir::ValueId bounds() {
+    if (!is_known_) return free_bounds();
     std::vector<float> list(static_cast<size_t>(queries_ * keys_), 0.f);
     for (int64_t i = 0; i < queries_; ++i)
       for (int64_t j = 0; j < keys_; ++j) {
@@ -131,7 +171,7 @@ class Lowering {
   ir::Graph& graph_;
   const ir::NodeId id_;
   const ir::Node node_;
-  bool is_joined_ = false, causal_ = false;
+  bool is_joined_ = false, causal_ = false, is_known_ = false;  // known: the sizes of bounds
   int64_t q_heads_ = 0, kv_heads_ = 0, key_size_ = 0, value_size_ = 0, left_ = -1, right_ = -1, queries_ = 0, keys_ = 0,
           offset_ = 0;
   float scale_ = 1, cap_ = 0;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of com.microsoft, as ONNX Runtime's optimiser and its builder of language models write them, each in a
-model of one node against ONNX Runtime: with sizes that are known and with free ones, with operands that are constant and not.
+"""Operators of com.microsoft, as ONNX Runtime's optimiser and its builder of language models write them: each in a
+model of one node against ONNX Runtime, with sizes that are known and with free ones.
 usage: microsoft_operators.py [NAME]"""
 import os
 import subprocess
