@@ -182,6 +182,15 @@ void NodeImport::emit() {
   graph().add_node(op, inputs, made, attributes, {label_});
 }
 
+void NodeImport::name_outputs() {
+  for (size_t at = 0; at < outputs(); ++at) {
+    if (!wants(at) || scope_.names.count(proto_.outputs[at])) continue;
+    const ir::OpId own(proto_.domain, proto_.op);
+    if (scope_.job.missing.empty()) note(own, "output " + std::to_string(at));
+    scope_.names[proto_.outputs[at]] = graph().add_value(scope_.prefix + std::string(proto_.outputs[at]));
+  }
+}
+
 void NodeImport::bind(size_t output, ir::ValueId value) {
   if (!wants(output)) return;
   scope_.names[proto_.outputs[output]] = value;
@@ -261,7 +270,7 @@ void NodeImport::fail(const std::string& why) const {
                   "node '" + label_ + "' (" + op + ", opset " + std::to_string(opset) + "): " + why);
 }
 
-void NodeImport::unsupported(const std::string& why) { note(op, why); }
+void NodeImport::unsupported(const std::string& why) { note(ir::OpId(proto_.domain, proto_.op), why); }
 
 void NodeImport::note(const ir::OpId& name, const std::string& why) {
   Missing& missing = scope_.job.missing[name.str()];

@@ -34,6 +34,9 @@ class NodeImport {
 
   /// Adds the node with all outputs that are not bound yet.
   void emit();
+  /// Outputs that no value stands for yet get one that nothing makes, and the node is noted as not supported: so what
+  /// reads them can be listed, too.
+  void name_outputs();
   /// The output is this value.
   void bind(size_t output, ir::ValueId value);
   /// Adds a helper node with one output.

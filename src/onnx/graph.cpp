@@ -132,6 +132,7 @@ void import_nodes(const std::vector<NodeProto>& nodes, Scope& scope) {
     NodeImport import(node, scope.prefix + label, scope.opset(node.domain, label), scope);
     const Convert convert = find_conversion(import.op);
     convert ? convert(import) : import.emit();
+    import.name_outputs();
   }
 }
 

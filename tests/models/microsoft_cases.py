@@ -17,6 +17,7 @@ class Case:
     expected: list = None  # of operators that ONNX Runtime has no kernel of on CPUs
     atol: float = 2e-5
     domain: str = 'com.microsoft'
+    opset: int = 17
     free: bool = True  # whether sizes may be free, too
     keep: dict = dataclasses.field(default_factory=dict)  # what outputs are multiplied by where some say nothing
 
@@ -194,6 +195,8 @@ def moves(np, new):
 
 def cases(np):
     import microsoft_attention_cases
+    import microsoft_quantised_cases
     yield from microsoft_attention_cases.cases(np, Numbers(np, 2))
+    yield from microsoft_quantised_cases.cases(np, Numbers(np, 3))
     for kind in (products, activations, convs, norms, embeddings, moves):
         yield from kind(np, Numbers(np, 1))

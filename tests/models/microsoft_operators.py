@@ -37,8 +37,8 @@ def model(case, free):
     outputs = [helper.make_tensor_value_info(name, case.types.get(name, onnx.TensorProto.FLOAT), None)
                for name in case.outputs if name]
     graph = helper.make_graph(nodes, 'net', inputs, outputs, weights)
-    opsets = [helper.make_opsetid('', 17), helper.make_opsetid('com.microsoft', 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    opsets = [helper.make_opsetid('', case.opset), helper.make_opsetid('com.microsoft', 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
 def expected(case, net):
