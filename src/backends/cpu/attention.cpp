@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 
 #include "backends/kernel.h"
+#include "backends/cpu/attention_heads.h"
 #include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/panels.h"
@@ -15,20 +15,6 @@ namespace {
 using backends::Operand;
 using backends::Problem;
 using backends::Reason;
-
-/// Where the rows of heads lie, in floats.
-struct Heads {
-  explicit Heads(const Operand& operand) : dims(operand.dims), strides(operand.strides) {
-    pitch = strides[strides.rank() - 2];
-  }
-  int64_t offset(int64_t head) const {
-    int64_t at = 0;
-    for (size_t axis = dims.rank() - 2; axis-- > 0; head /= dims[axis]) at += head % dims[axis] * strides[axis];
-    return at;
-  }
-  Dims dims, strides;
-  int64_t pitch;
-};
 
 /// Attention a block of queries at a time: their scores, the softmax of these and its product with the values stay in
 /// the caches of one core. Keys and values of as many heads as fit into the workspace are packed once before.
@@ -50,7 +36,7 @@ class BlocksStep : public backends::Step {
     m_ = q[rank - 2], d_ = q.back(), n_ = k[rank - 2], e_ = v.back();
     for (size_t axis = 0; axis + 2 < rank; ++axis) heads_ *= q[axis];
     if (rank > 2) share_ = q[rank - 3] / k[rank - 3];
-    if (problem.inputs.size() > 3 && problem.inputs[3]) set_mask(problem.inputs[3].dims, q);
+    if (problem.inputs.size() > 3 && problem.inputs[3]) mask_ = AttentionMask(problem.inputs[3].dims, q);
     const int64_t columns = panel_columns(isa_);
     key_panels_ = (n_ + columns - 1) / columns, value_panels_ = (e_ + columns - 1) / columns;
     keys_ = key_panels_ * columns * d_, values_ = value_panels_ * columns * n_;
@@ -101,29 +87,6 @@ class BlocksStep : public backends::Step {
   }
 
  private:
-  /// How far the mask's row for a query of a head lies from the one before, for each axis of the scores but the last.
-  void set_mask(const Dims& mask, const Dims& q) {
-    const size_t rank = q.rank();
-    has_mask_ = true;
-    int64_t step = 1;
-    for (size_t at = 0; at < mask.rank(); ++at) {
-      const size_t axis = rank - 1 - at;
-      const int64_t size = mask[mask.rank() - 1 - at];
-      if (at == 0) mask_column_ = size > 1 ? 1 : 0;
-      else mask_step_[axis] = size > 1 ? step : 0;
-      step *= size;
-    }
-    for (size_t axis = 0; axis + 1 < rank; ++axis) sizes_[axis] = q[axis];
-    if (mask.rank() == rank && rank == 4) images_ = mask[0];
-    mask_rank_ = rank;
-  }
-  int64_t mask_row(int64_t head, int64_t row) const {
-    int64_t at = row * mask_step_[mask_rank_ - 2];
-    for (size_t axis = mask_rank_ - 2; axis-- > 1; head /= sizes_[axis]) at += head % sizes_[axis] * mask_step_[axis];
-    if (mask_rank_ > 2) at += head % images_ * mask_step_[0];
-    return at;
-  }
-
   float* scores(const Worker& worker) const {
     return reinterpret_cast<float*>(worker.workspace + packed_ + scores_ * static_cast<size_t>(worker.id));
   }
@@ -156,9 +119,9 @@ class BlocksStep : public backends::Step {
     constexpr int64_t beside = 4;  // rows whose scores are in L1 when they are read again
     for (int64_t row = 0; row < rows; row += beside) {
       const int64_t end = std::min(rows, row + beside);
-      for (int64_t at = row; at < end && has_mask_; ++at)
+      for (int64_t at = row; at < end && mask_; ++at)
         ops_.binary(expr::Id::Add, scores + at * n_, scores + at * n_, 1,
-                    reinterpret_cast<const float*>(inputs[3]) + mask_row(head, first + at), mask_column_, n_);
+                    reinterpret_cast<const float*>(inputs[3]) + mask_.row(head, first + at), mask_.column(), n_);
       ops_.softmax(scores + row * n_, scores + row * n_, end - row, n_, n_);
       for (int64_t at = row * n_; at < end * n_ && nan_to_zero_; ++at)
         scores[at] = scores[at] == scores[at] ? scores[at] : 0.f;
@@ -171,9 +134,10 @@ class BlocksStep : public backends::Step {
       ops_.unary(epilogue_.act, epilogue_.alpha, epilogue_.beta, y, y, e_);
   }
 
-  Heads queries_, keys_at_, values_at_, results_;
+  AttentionHeads queries_, keys_at_, values_at_, results_;
   float scale_;
-  bool nan_to_zero_, has_mask_ = false, apart_;
+  bool nan_to_zero_, apart_;
+  AttentionMask mask_;
   Epilogue epilogue_;
   Isa isa_;
   const RowOps& ops_;
@@ -182,10 +146,6 @@ class BlocksStep : public backends::Step {
   int64_t blocks_, block_, together_;
   size_t packed_, scores_;
   int threads_;
-  std::array<int64_t, 8> mask_step_{}, sizes_{};
-  int64_t images_ = INT64_MAX;  // after so many of the first axis a mask repeats
-  size_t mask_rank_ = 0;
-  int mask_column_ = 0;
 };
 
 Reason refuses(const Problem& problem) {

@@ -33,6 +33,8 @@ struct RowOps {
   void (*softmax_lines)(float* dst, const float* src, int64_t lines, int64_t pitch, int64_t count);
   // dst[r] = the sum of products of a row and x; rows lie one behind the other
   void (*dots)(float* dst, const float* src, const float* x, int64_t rows, int64_t count);
+  // dst = the sum of rows, which begin `pitch` floats apart, each times its weight
+  void (*weigh)(float* dst, const float* src, int64_t pitch, const float* weights, int64_t rows, int64_t count);
   // dst = 1 where src is not 0, else 0
   void (*from_bool)(float* dst, const uint8_t* src, int64_t count);
 };

@@ -332,6 +332,41 @@ void dots(float* dst, const float* src, const float* x, int64_t rows, int64_t co
   for (; row < rows; ++row) dots_of<1>(dst + row, src + row * count, x, count);
 }
 
+// Two sums of each place, of every other row.
+template <int kVectors>
+TENON_INLINE void weigh_of(float* dst, const float* src, int64_t pitch, const float* weights, int64_t rows, int last) {
+  const auto take = [&](int64_t row, int i) {
+    const float* from = src + row * pitch + i * kLanes;
+    return i + 1 < kVectors || last == kLanes ? load(from) : load_n(from, last);
+  };
+  Vec v[2][kVectors];
+  TENON_UNROLL
+  for (int i = 0; i < kVectors; ++i) v[0][i] = v[1][i] = zero();
+  int64_t row = 0;
+  for (; row + 2 <= rows; row += 2) {
+    TENON_UNROLL
+    for (int of = 0; of < 2; ++of) {
+      const Vec factor = set1(weights[row + of]);
+      TENON_UNROLL
+      for (int i = 0; i < kVectors; ++i) v[of][i] = fma(take(row + of, i), factor, v[of][i]);
+    }
+  }
+  for (; row < rows; ++row) {
+    const Vec factor = set1(weights[row]);
+    TENON_UNROLL
+    for (int i = 0; i < kVectors; ++i) v[0][i] = fma(take(row, i), factor, v[0][i]);
+  }
+  TENON_UNROLL
+  for (int i = 0; i < kVectors; ++i) store_n(dst + i * kLanes, v[0][i] + v[1][i], i + 1 < kVectors ? kLanes : last);
+}
+
+void weigh(float* dst, const float* src, int64_t pitch, const float* weights, int64_t rows, int64_t count) {
+  int64_t at = 0;
+  for (; at + 4 * kLanes <= count; at += 4 * kLanes) weigh_of<4>(dst + at, src + at, pitch, weights, rows, kLanes);
+  for (; at < count; at += kLanes)
+    weigh_of<1>(dst + at, src + at, pitch, weights, rows, count - at < kLanes ? (int)(count - at) : kLanes);
+}
+
 void from_bool(float* __restrict dst, const uint8_t* __restrict src, int64_t count) {
   for (int64_t at = 0; at < count; ++at) dst[at] = src[at] != 0 ? 1.f : 0.f;
 }
@@ -339,8 +374,8 @@ void from_bool(float* __restrict dst, const uint8_t* __restrict src, int64_t cou
 }  // namespace
 
 extern const RowOps row_ops;
-const RowOps row_ops = {binary, unary,   look_up, gate,          scale, blend,
-                        fold,   windows, softmax, softmax_lines, dots,  from_bool};
+const RowOps row_ops = {binary,  unary,   look_up,       gate, scale, blend,    fold,
+                        windows, softmax, softmax_lines, dots, weigh, from_bool};
 
 }  // namespace TENON_ISA_NAMESPACE
 }  // namespace tenon::cpu
