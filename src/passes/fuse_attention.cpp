@@ -63,6 +63,29 @@ struct Repeated {
   std::vector<std::string> origins;
 };
 
+/// What five axes were transposed from; itself and in order where they were not.
+struct Unturned {
+  ir::ValueId value;
+  Perm perm;
+};
+
+Unturned unturned_of(const ir::Graph& graph, ir::ValueId value) {
+  const ir::Node* turn = made_by(graph, value, "Transpose");
+  return turn && turn->has("perm") ? Unturned{turn->inputs[0], turn->integers("perm")}
+                                   : Unturned{value, {0, 1, 2, 3, 4}};
+}
+
+ir::Shape without(const ir::Graph& graph, ir::ValueId value, int64_t axis) {
+  ir::Shape shape = *shape_of(graph, value);
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
+  return shape;
+}
+/// The target of a Reshape that takes an axis of one element out; nothing where free sizes leave none.
+std::optional<std::vector<int64_t>> target_without(const ir::Graph& graph, ir::ValueId value, int64_t axis) {
+  const ir::Shape* shape = shape_of(graph, value);
+  return shape && shape->size() == 5 ? reshape_target(*shape, without(graph, value, axis)) : std::nullopt;
+}
+
 /// Times 1 where a value is nothing of the kind.
 Repeated repeated(const ir::Graph& graph, ir::ValueId value) {
   const ir::Node* join = made_by(graph, value, "Reshape");
@@ -76,7 +99,8 @@ Repeated repeated(const ir::Graph& graph, ir::ValueId value) {
   if ((*one)[2].value() != 1 || !((*four)[2] == (*five)[3]) || !((*four)[3] == (*five)[4])) return {};
   for (const size_t axis : {size_t{0}, size_t{1}, size_t{3}, size_t{4}})
     if (!((*one)[axis] == (*five)[axis])) return {};
-  if (!(*one)[0].is_constant() && !(*one)[3].is_constant()) return {};  // no Reshape would take the axis out
+  const Unturned unturned = unturned_of(graph, expand->inputs[0]);
+  if (!target_without(graph, unturned.value, unturned.perm[2])) return {};
   return {(*five)[2].value(), expand->inputs[0], joined(expand->origins, join->origins)};
 }
 
@@ -334,26 +358,20 @@ class AttentionMatcher {
 
   /// The heads before they were repeated, [b, g, n, d]; the axis of one goes before they are transposed.
   ir::ValueId unrepeated(const Repeated& from, const std::string& name) {
-    const ir::Node* turn = made_by(graph_, from.heads, "Transpose");
-    Perm perm{0, 1, 2, 3, 4};
-    if (turn && turn->has("perm")) perm = turn->integers("perm");
-    else turn = nullptr;
-    const auto rows = [&](ir::ValueId five, size_t gone, const std::string& of) {
-      ir::Shape shape = *shape_of(graph_, five);
-      shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(gone));
-      const std::vector<int64_t> target = *reshape_target(*shape_of(graph_, five), shape);
-      const ir::ValueId four =
-          graph_.apply("Reshape", {five, constant(graph_, of + ".sizes", target)}, {}, from.origins, of);
-      graph_.value(four).dtype = DType::f32, graph_.value(four).shape = shape;
-      return four;
-    };
-    if (!turn) return rows(from.heads, 2, name);
+    const Unturned unturned = unturned_of(graph_, from.heads);
+    const bool turned = unturned.value != from.heads;
+    const Perm& perm = unturned.perm;
     const int64_t gone = perm[2];
-    const ir::ValueId four = rows(turn->inputs[0], static_cast<size_t>(gone), name + ".rows");
+    const std::string rows = turned ? name + ".rows" : name;
+    const ir::ValueId sizes = constant(graph_, rows + ".sizes", *target_without(graph_, unturned.value, gone));
+    const ir::Shape shape = without(graph_, unturned.value, gone);
+    const ir::ValueId four = graph_.apply("Reshape", {unturned.value, sizes}, {}, from.origins, rows);
+    graph_.value(four).dtype = DType::f32, graph_.value(four).shape = shape;
+    if (!turned) return four;
     Perm left;
     for (size_t axis = 0; axis < 5; ++axis)
       if (axis != 2) left.push_back(perm[axis] - (perm[axis] > gone));
-    note(*turn);
+    note(*graph_.producer(from.heads));
     return placed({four, left, 1}, name);
   }
 
