@@ -144,15 +144,17 @@ class Lowering {
     const ir::ValueId columns = count_up(integer(0), apply("Add", {before, size_of(input(1), rank - 2)}));
     const ir::ValueId places = count_up(before, apply("Add", {before, size_of(input(0), rank - 2)}));
     const ir::ValueId rows = apply("Unsqueeze", {places, constant(graph_, name() + ".axis", std::vector<int64_t>{1})});
-    ir::ValueId visible = ir::no_value;
-    const auto and_also = [&](const char* op, int64_t ahead) {
-      const ir::ValueId to = ahead ? apply("Add", {rows, integer(ahead)}) : rows, more = apply(op, {columns, to});
-      visible = visible == ir::no_value ? more : apply("And", {visible, more});
+    const auto real = [&](ir::ValueId places) {
+      return apply("Cast", {places}, {{"to", static_cast<int64_t>(DType::f32)}});
     };
-    if (causal_) and_also("LessOrEqual", 0);
-    if (left_ >= 0) and_also("GreaterOrEqual", -left_);
-    if (right_ >= 0) and_also("LessOrEqual", right_);
-    return hidden_unless(visible);
+    // How far a query may still look beyond a key, at least 1 where it sees that: 1 - 1 / 1, else 1 - 1 / 0.
+    const ir::ValueId behind = apply("Sub", {real(rows), real(columns)});
+    ir::ValueId seen = ir::no_value;
+    const auto bound = [&](ir::ValueId room) { seen = seen == ir::no_value ? room : apply("Min", {seen, room}); };
+    const int64_t ahead = causal_ ? 0 : right_;
+    if (ahead >= 0) bound(apply("Add", {behind, number(static_cast<float>(ahead) + 1)}));
+    if (left_ >= 0) bound(apply("Sub", {number(static_cast<float>(left_) + 1), behind}));
+    return apply("Sub", {number(1), apply("Reciprocal", {apply("Clip", {seen, number(0), number(1)})})});
   }
 
   /// 0 where a query may look, minus infinity elsewhere.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
-#include <limits>
 
 #include "onnx/heads.h"
 
@@ -37,8 +36,6 @@ enum Input : size_t {
   k_norm,
   query_lengths
 };
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 class Step {
  public:
@@ -144,20 +141,32 @@ class Step {
     return node_.add("TensorScatter", {cache, fresh, before_}, {{"axis", int64_t{2}}});
   }
 
-  /// What is added to scores [batch, heads, queries, keys].
+  /// How many keys there are, in terms of inputs that all layers share.
+  ir::ValueId count_of(ir::ValueId keys) {
+    if (node_.size(keys, 2) || !node_.has(past_key)) return size_of(node_, keys, 2);
+    return node_.add("Add", {size_of(node_, node_.input(past_key), 2), queries_});
+  }
+
+  /// What is added to scores [batch, heads, queries, keys]: 1 - 1 / 1 for a key that a query sees, 1 - 1 / 0 for
+  /// others.
   ir::ValueId mask(ir::ValueId keys) {
-    const ir::ValueId columns = count_up(node_, size_of(node_, keys, 2)), rows = unsqueezed(node_, places_, {1, 3});
-    const int64_t window = node_.integer("local_window_size", -1);
-    ir::ValueId visible = ir::no_value;
-    if (node_.integer("causal", 1)) visible = node_.add("LessOrEqual", {columns, rows});
-    if (!node_.integer("causal", 1)) {
-      const ir::ValueId ends = node_.add("Add", {before_, queries_});
-      visible = node_.add("Less", {columns, unsqueezed(node_, ends, {1, 2, 3})});
-    } else if (window > 0) {
-      const ir::ValueId first = node_.add("Sub", {rows, node_.integers({window})});
-      visible = node_.add("And", {visible, node_.add("Greater", {columns, first})});
+    const auto real = [&](ir::ValueId places) { return cast(node_, places, DType::f32); };
+    const ir::ValueId columns = real(count_up(node_, count_of(keys)));
+    const ir::ValueId one = node_.scalar_like(1, columns), none = node_.scalar_like(0, columns);
+    ir::ValueId seen;
+    if (node_.integer("causal", 1)) {
+      const ir::ValueId rows = real(unsqueezed(node_, places_, {1, 3})), ahead = node_.add("Sub", {rows, columns});
+      seen = node_.add("Add", {ahead, one});
+      if (const int64_t window = node_.integer("local_window_size", -1); window > 0) {
+        const ir::ValueId last = node_.scalar_like(static_cast<float>(window), columns);
+        seen = node_.add("Min", {seen, node_.add("Sub", {last, ahead})});
+      }
+    } else {
+      const ir::ValueId ends = real(node_.add("Add", {before_, queries_}));
+      seen = node_.add("Sub", {unsqueezed(node_, ends, {1, 2, 3}), columns});
     }
-    return both(node_, added_mask(node_, visible, -infinity, q_), node_.input(added));
+    const ir::ValueId hidden = node_.add("Sub", {one, node_.add("Reciprocal", {node_.add("Clip", {seen, none, one})})});
+    return both(node_, cast_like(node_, hidden, q_), node_.input(added));
   }
 
   /// One more key, whose score is a number of its head, and whose value is nothing.
