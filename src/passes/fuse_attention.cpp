@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "passes/passes.h"
+#include "passes/repeated_heads.h"
 #include "passes/rewrite.h"
 
 namespace tenon::passes {
@@ -54,54 +55,6 @@ Tensor sum(const Tensor& a, const Tensor& b) {
           *to++ = a.data<float>()[i * x.stride[0] + j * x.stride[1] + k * x.stride[2] + l * x.stride[3]] +
                   b.data<float>()[i * y.stride[0] + j * y.stride[1] + k * y.stride[2] + l * y.stride[3]];
   return result;
-}
-
-/// Heads [b, g, n, d] of which each was repeated for several of [b, g * times, n, d].
-struct Repeated {
-  int64_t times = 1;
-  ir::ValueId heads = ir::no_value;  // [b, g, 1, n, d]
-  std::vector<std::string> origins;
-};
-
-/// What five axes were transposed from; itself and in order where they were not.
-struct Unturned {
-  ir::ValueId value;
-  Perm perm;
-};
-
-Unturned unturned_of(const ir::Graph& graph, ir::ValueId value) {
-  const ir::Node* turn = made_by(graph, value, "Transpose");
-  return turn && turn->has("perm") ? Unturned{turn->inputs[0], turn->integers("perm")}
-                                   : Unturned{value, {0, 1, 2, 3, 4}};
-}
-
-ir::Shape without(const ir::Graph& graph, ir::ValueId value, int64_t axis) {
-  ir::Shape shape = *shape_of(graph, value);
-  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
-  return shape;
-}
-/// The target of a Reshape that takes an axis of one element out; nothing where free sizes leave none.
-std::optional<std::vector<int64_t>> target_without(const ir::Graph& graph, ir::ValueId value, int64_t axis) {
-  const ir::Shape* shape = shape_of(graph, value);
-  return shape && shape->size() == 5 ? reshape_target(*shape, without(graph, value, axis)) : std::nullopt;
-}
-
-/// Times 1 where a value is nothing of the kind.
-Repeated repeated(const ir::Graph& graph, ir::ValueId value) {
-  const ir::Node* join = made_by(graph, value, "Reshape");
-  const ir::Node* expand = join ? made_by(graph, join->inputs[0], "Expand") : nullptr;
-  const ir::Shape* four = shape_of(graph, value);
-  const ir::Shape* five = expand ? shape_of(graph, expand->outputs[0]) : nullptr;
-  const ir::Shape* one = expand ? shape_of(graph, expand->inputs[0]) : nullptr;
-  if (!four || !five || !one || four->size() != 4 || five->size() != 5 || one->size() != 5) return {};
-  for (const size_t axis : {size_t{1}, size_t{2}, size_t{4}})
-    if (!(*five)[axis].is_constant() || !(*one)[axis].is_constant()) return {};
-  if ((*one)[2].value() != 1 || !((*four)[2] == (*five)[3]) || !((*four)[3] == (*five)[4])) return {};
-  for (const size_t axis : {size_t{0}, size_t{1}, size_t{3}, size_t{4}})
-    if (!((*one)[axis] == (*five)[axis])) return {};
-  const Unturned unturned = unturned_of(graph, expand->inputs[0]);
-  if (!target_without(graph, unturned.value, unturned.perm[2])) return {};
-  return {(*five)[2].value(), expand->inputs[0], joined(expand->origins, join->origins)};
 }
 
 /// Walks from a product of weights and values back to its origins. Scores and weights must serve nothing else.

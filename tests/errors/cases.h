@@ -51,5 +51,6 @@ std::vector<Case> graph_cases();      // 7, 8: structure
 std::vector<Case> value_cases();      // 9, 10: odd numbers and sizes
 std::vector<Case> attribute_cases();  // 11: attributes that an op does not have, or not so
 std::vector<Case> operand_cases();    // 12: operands of sizes, types and counts that an op does not take
+std::vector<Case> microsoft_cases();  // 13: ops of com.microsoft in forms that are not read
 
 }  // namespace tenon::errors

@@ -17,7 +17,7 @@ constexpr long most_kib = 1 << 20;
 std::vector<Case> all_cases() {
   std::vector<Case> all;
   for (const auto& group : {wire_cases(), tensor_cases(), external_cases(), memory_cases(), graph_cases(),
-                            value_cases(), attribute_cases(), operand_cases()})
+                            value_cases(), attribute_cases(), operand_cases(), microsoft_cases()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }

@@ -66,5 +66,13 @@ void pool(NodeImport& node) {
 }
 TENON_IMPORT(pool, "com.microsoft:NhwcMaxPool");
 
+/// Blocks of channels, as many as the vectors of the processor that the file was saved on: which it does not say.
+void blocked(NodeImport& node) {
+  node.unsupported("weights in the order of one processor: save the model at ORT_ENABLE_EXTENDED or below");
+}
+TENON_IMPORT(blocked, "com.microsoft.nchwc:Conv", "com.microsoft.nchwc:MaxPool", "com.microsoft.nchwc:AveragePool",
+             "com.microsoft.nchwc:GlobalMaxPool", "com.microsoft.nchwc:GlobalAveragePool",
+             "com.microsoft.nchwc:Upsample", "com.microsoft.nchwc:ReorderInput", "com.microsoft.nchwc:ReorderOutput");
+
 }  // namespace
 }  // namespace tenon::onnx::microsoft_convs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "onnx/convert.h"
+#include "onnx/parts.h"
 
 /// Ops on bytes whose scales are inputs, as ONNX Runtime's quantiser writes them: each is spelt out as
 /// DequantizeLinear, the op on numbers and QuantizeLinear.
@@ -126,13 +126,23 @@ bool is_one(NodeImport& node, size_t at) {
   return given && given->elements() == 1;
 }
 
+/// com.microsoft's has channels that may lie last, but not in its weights.
 void conv(NodeImport& node) {
-  if (!are_known(node, {1, 2, 3, 4, 5, 6, 7, 8}) || !is_one(node, 1) || !is_one(node, 2)) return node.emit();
+  const bool last = node.integer("channels_last", 0) != 0;
+  node.drop({"channels_last"});
+  if (!are_known(node, {1, 2, 3, 4, 5, 6, 7, 8}) || !is_one(node, 1) || !is_one(node, 2)) {
+    if (last) return node.unsupported("weights or scales that are not constant");
+    node.op = "QLinearConv";
+    return node.emit();
+  }
+  const size_t rank = constant(node, 3)->dims().rank();
   std::vector<ir::ValueId> inputs{numbers(node, 0), numbers(node, 3, 0)};
+  if (last) inputs[0] = transposed(node, inputs[0], to_channels_first(rank));
   if (node.has(8)) inputs.push_back(bias_numbers(node, 8, 1, 4, 1));
-  quantise(node, node.add("Conv", inputs, node.attributes), 6);
+  const ir::ValueId y = node.add("Conv", inputs, node.attributes);
+  quantise(node, last ? transposed(node, y, to_channels_last(rank)) : y, 6);
 }
-TENON_IMPORT(conv, "QLinearConv");
+TENON_IMPORT(conv, "QLinearConv", "com.microsoft:QLinearConv");
 
 void matmul(NodeImport& node) {
   const auto rank = node.rank(node.input(3));
