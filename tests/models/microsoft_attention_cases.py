@@ -48,8 +48,12 @@ def projected(np, new):
     yield Case('Attention-all-masked', op, {**base, 'mask': hidden}, more, order=order, constants=fixed, atol=2e-3)
 
 
-def plain(np, q, k, v):
-    scores = np.exp(np.einsum('bqhd,bkhd->bhqk', q, k) / np.sqrt(SIZE))
+def split(rows):
+    return rows.reshape(*rows.shape[:2], HEADS, SIZE).transpose(0, 2, 1, 3)
+
+
+def plain(np, q, k, v, added=0):
+    scores = np.exp(np.einsum('bqhd,bkhd->bhqk', q, k) / np.sqrt(SIZE) + added)
     y = np.einsum('bhqk,bkhd->bqhd', scores / scores.sum(-1, keepdims=True), v)
     return y.reshape(*y.shape[:2], -1).astype('float32')
 
@@ -81,6 +85,14 @@ def multi_head(np, new):
     still = {'q': q, 'k': new(BATCH, HEADS, 7, SIZE), 'v': new(BATCH, HEADS, 7, SIZE)}
     yield Case('MultiHead-static', op, still, more, order=order)
     yield Case('MultiHead-static-bias', op, {**still, 'b': b}, more, order=order, constants=fixed)
+    one = {name: array[:, :1] for name, array in base.items()}
+    masked = {**one, 'mask': np.array([[1, 1, 0, 1], [1, 1, 1, 1]], 'int32'), **past, 'b': b}
+    joined = [np.concatenate([past[f'past_{name}'], part], 2)
+              for name, part in (('k', split(one['k'] + b[WIDTH:2 * WIDTH])), ('v', split(one['v'] + b[2 * WIDTH:])))]
+    hidden = np.where(masked['mask'] > 0, 0, -10000)[:, None, None]
+    y = plain(np, *(part.transpose(0, 2, 1, 3) for part in (split(one['q'] + b[:WIDTH]), *joined)), hidden)
+    yield Case('DecoderMasked', 'DecoderMaskedMultiHeadAttention', masked, more, three,
+               ('q', 'k', 'v', 'mask', 'bias', 'past_k', 'past_v', '', '', '', 'b'), fixed, expected=[y, *joined])
     yield Case('MultiHead-scores', op, base, more, (*three, 'scores'), order)
 
 

@@ -73,6 +73,25 @@ def activations(np, new):
     left, right = total[..., :4], total[..., 4:]
     split = (left * right * 0.5 * (1 + erf(np, right / np.sqrt(2)))).astype('float32')
     yield Case('BiasSplitGelu', 'BiasSplitGelu', {'x': x, 'bias': bias}, constants=('bias',), expected=[split])
+    gate, up = x[..., :4].astype('float64'), x[..., 4:].astype('float64')
+    swiglu = gate / (1 + np.exp(-1.5 * gate)) * (up + 0.5)
+    more = {'activation_alpha': 1.5, 'activation_beta': 0.5}
+    yield Case('SwiGLU', 'SwiGLU', {'x': x}, more, expected=[swiglu.astype('float32')])
+    yield Case('SwiGLU-two', 'SwiGLU', {'gate': gate.astype('float32'), 'up': up.astype('float32')}, more,
+               expected=[swiglu.astype('float32')])
+    gate, up = np.minimum(gate, 1), np.clip(up, -1, 1)
+    yield Case('SwiGLU-limit', 'SwiGLU', {'x': x}, {'limit': 1.0},
+               expected=[(gate / (1 + np.exp(-gate)) * up).astype('float32')])
+    scores = np.exp(x + x[:1, :1])
+    yield Case('BiasSoftmax', 'BiasSoftmax', {'x': x, 'bias': x[:1, :1]}, {'axis': 2, 'is_inner_broadcast': 1},
+               expected=[scores / scores.sum(-1, keepdims=True)])
+    w, b = new(8, 3), new(3)
+    total = x @ w + b
+    fast = 0.5 * total * (1 + np.tanh(np.sqrt(2 / np.pi) * (total + 0.044715 * total ** 3)))
+    yield Case('GemmFastGelu', 'GemmFastGelu', {'x': x, 'w': w, 'b': b}, constants=('w', 'b'),
+               expected=[fast.astype('float32')])
+    yield Case('FusedMatMulActivation', 'FusedMatMulActivation', {'x': x, 'w': w}, {'activation': 'Relu', 'alpha': 2.0},
+               constants=('w',), expected=[np.maximum(x @ w * 2, 0)])
     yield Case('BiasAdd', 'BiasAdd', {'x': x, 'bias': bias, 'skip': x * 2}, constants=('bias',),
                expected=[x * 3 + bias])
 

@@ -41,6 +41,20 @@ def products(np, new):
                        constants=('w', 's'))
 
 
+def convs(np, new):
+    number = lambda value, kind: np.array(value, kind)
+    given = {'x': new.integers(0, 256, 1, 9, 7, 4, dtype='uint8'), 'xs': number(0.02, 'float32'),
+             'xz': number(120, 'uint8'), 'w': new.integers(-128, 128, 6, 4, 3, 3, dtype='int8'),
+             'ws': np.abs(new(6)) / 50, 'wz': np.zeros(6, 'int8'), 'ys': number(0.05, 'float32'),
+             'yz': number(130, 'uint8'), 'b': new.integers(-500, 500, 6)}
+    window = {'kernel_shape': [3, 3], 'pads': [1, 1, 1, 1], 'strides': [2, 1]}
+    fixed = tuple(name for name in given if name != 'x')
+    yield Case('QLinearConv-last', 'QLinearConv', given, {**window, 'channels_last': 1}, constants=fixed,
+               types={'y': 2}, atol=1.01)
+    first = {**given, 'x': np.transpose(given['x'], (0, 3, 1, 2)).copy()}
+    yield Case('QLinearConv', 'QLinearConv', first, window, constants=fixed, types={'y': 2}, atol=1.01)
+
+
 def tables(np, new):
     from onnx import numpy_helper
     import ml_dtypes
@@ -108,5 +122,5 @@ def positions(np, new):
 
 
 def cases(np, new):
-    for kind in (products, tables, embeddings, positions):
+    for kind in (products, convs, tables, embeddings, positions):
         yield from kind(np, new)
