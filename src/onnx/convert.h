@@ -67,6 +67,8 @@ class NodeImport {
   std::pair<ir::ValueId, int64_t> input_of_size(ir::ValueId value, int64_t axis) const;
   /// An integer that is a constant, or follows from sizes that are known.
   std::optional<int64_t> known_integer(ir::ValueId value) const;
+  /// Whether an axis is known to have the size that stands in a list of one.
+  bool has_size(ir::ValueId value, int64_t axis, ir::ValueId list) const;
   /// Whether two axes are known to have one size.
   bool same_size(ir::ValueId a, int64_t a_axis, ir::ValueId b, int64_t b_axis) const;
 

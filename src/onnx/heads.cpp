@@ -33,7 +33,8 @@ ir::ValueId visible_keys(NodeImport& node, ir::ValueId mask, ir::ValueId keys, i
   if (!rank || *rank < 1 || *rank > 3) return ir::no_value;
   if (*rank > 1) {
     const ir::ValueId set = node.add("Greater", {cast(node, mask, DType::i64), node.scalar(0)});
-    return unsqueezed(node, set, *rank == 2 ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1});
+    const ir::ValueId four = unsqueezed(node, set, *rank == 2 ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1});
+    return fitted(node, four, *rank == 2 ? node.integers({1}) : size_of(node, x, 1), keys);
   }
   const ir::ValueId numbers = cast(node, mask, DType::i64), places = count_up(node, keys);
   const auto column = [&](ir::ValueId list) { return reshaped(node, list, {-1, 1, 1, 1}); };
@@ -48,6 +49,12 @@ ir::ValueId visible_keys(NodeImport& node, ir::ValueId mask, ir::ValueId keys, i
   const ir::ValueId begins = node.add("Slice", {all, count, twice, node.integers({0})});
   return node.add("And",
                   {node.add("Less", {places, column(ends)}), node.add("GreaterOrEqual", {places, column(begins)})});
+}
+
+ir::ValueId fitted(NodeImport& node, ir::ValueId added, ir::ValueId queries, ir::ValueId keys) {
+  if (added == ir::no_value || node.rank(added) != 4u || node.has_size(added, -1, keys)) return added;
+  const ir::ValueId sizes = node.add("Concat", {node.integers({0, 0}), queries, keys}, {{"axis", int64_t{0}}});
+  return node.add("Reshape", {added, sizes});
 }
 
 ir::ValueId both(NodeImport& node, ir::ValueId one, ir::ValueId other) {

@@ -33,6 +33,9 @@ ir::ValueId added_mask(NodeImport& node, ir::ValueId visible, float otherwise, i
 /// says what it is: [batch], how many keys there are, or [2 * batch], these and then where they begin; [batch, keys];
 /// [batch, queries, keys]. `keys` is a list of one i64, `x` has the batch first. no_value where that is not known.
 ir::ValueId visible_keys(NodeImport& node, ir::ValueId mask, ir::ValueId keys, ir::ValueId x);
+/// What is added to scores [batch, heads, queries, keys], as one of four axes whose last two sizes are those: which
+/// files call by names of their own.
+ir::ValueId fitted(NodeImport& node, ir::ValueId added, ir::ValueId queries, ir::ValueId keys);
 /// The sum of what is added to scores, either of which may be absent.
 ir::ValueId both(NodeImport& node, ir::ValueId one, ir::ValueId other);
 

@@ -124,6 +124,14 @@ std::optional<int64_t> NodeImport::known_integer(ir::ValueId value) const {
                                                                         : std::nullopt;
 }
 
+bool NodeImport::has_size(ir::ValueId value, int64_t axis, ir::ValueId list) const {
+  const auto size = dim(value, axis);
+  if (!size) return false;
+  if (const auto known = known_integer(list)) return *size == ir::Dim(*known);
+  const auto& content = inferred(list).content;
+  return content && content->size() == 1 && (*content)[0] == *size;
+}
+
 bool NodeImport::same_size(ir::ValueId a, int64_t a_axis, ir::ValueId b, int64_t b_axis) const {
   const auto first = dim(a, a_axis), second = dim(b, b_axis);
   return first && second && *first == *second;

@@ -70,7 +70,7 @@ void finish(NodeImport& node, ir::ValueId product, ir::ValueId masked, ir::Value
     if (visible == ir::no_value) return node.unsupported("a mask of this form");
     heads.mask = added_mask(node, visible, node.real("mask_filter_value", -10000), product);
   }
-  heads.mask = both(node, heads.mask, added);
+  heads.mask = both(node, heads.mask, fitted(node, added, size_of(node, node.input(x), 1), keys));
   const bool present = node.wants(1);
   const Attended attended = attend(node, heads, present ? Wanted::present : Wanted::result);
   node.bind(0, attended.y);

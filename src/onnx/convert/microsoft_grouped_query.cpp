@@ -151,7 +151,7 @@ class Step {
   /// others.
   ir::ValueId mask(ir::ValueId keys) {
     const auto real = [&](ir::ValueId places) { return cast(node_, places, DType::f32); };
-    const ir::ValueId columns = real(count_up(node_, count_of(keys)));
+    const ir::ValueId count = count_of(keys), columns = real(count_up(node_, count));
     const ir::ValueId one = node_.scalar_like(1, columns), none = node_.scalar_like(0, columns);
     ir::ValueId seen;
     if (node_.integer("causal", 1)) {
@@ -166,7 +166,7 @@ class Step {
       seen = node_.add("Sub", {unsqueezed(node_, ends, {1, 2, 3}), columns});
     }
     const ir::ValueId hidden = node_.add("Sub", {one, node_.add("Reciprocal", {node_.add("Clip", {seen, none, one})})});
-    return both(node_, cast_like(node_, hidden, q_), node_.input(added));
+    return both(node_, cast_like(node_, hidden, q_), fitted(node_, node_.input(added), queries_, count));
   }
 
   /// One more key, whose score is a number of its head, and whose value is nothing.

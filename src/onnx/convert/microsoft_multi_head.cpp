@@ -76,14 +76,14 @@ void convert(NodeImport& node, const Inputs& at) {
   heads.past_k = node.input(at.past_k), heads.past_v = node.input(at.past_v);
   heads.causal = node.integer("unidirectional", 0) != 0;
   if (node.has_attribute("scale") && node.real("scale", 0) != 0) heads.scale = node.real("scale", 1);
+  ir::ValueId keys = size_of(node, heads.k, is_static ? 2 : 1);
+  if (heads.past_k != ir::no_value) keys = sum_of_sizes(node, size_of(node, heads.past_k, 2), keys);
   if (node.has(at.mask)) {
-    ir::ValueId keys = size_of(node, heads.k, is_static ? 2 : 1);
-    if (heads.past_k != ir::no_value) keys = sum_of_sizes(node, size_of(node, heads.past_k, 2), keys);
     const ir::ValueId visible = visible_keys(node, node.input(at.mask), keys, heads.q);
     if (visible == ir::no_value) return node.unsupported("a mask of this form");
     heads.mask = added_mask(node, visible, node.real("mask_filter_value", -10000), heads.q);
   }
-  heads.mask = both(node, heads.mask, node.input(at.added));
+  heads.mask = both(node, heads.mask, fitted(node, node.input(at.added), size_of(node, heads.q, 1), keys));
   if (is_static) heads.q = transposed(node, reshaped(node, heads.q, {0, 0, heads.count, -1}), {0, 2, 1, 3});
   const Wanted wanted = node.wants(3)                    ? Wanted::scores
                         : node.wants(1) || node.wants(2) ? Wanted::present
