@@ -70,6 +70,9 @@ std::vector<Case> cases() {
           one(x + tensor("w", u8, {1, 1, 8}, std::string(8, '\0')) + zeros("s", {1}) +
                   tensor("g", i32, {8}, raw<int32_t>({0, 0, 0, 0, 0, 0, 0, 7})),
               "MatMulNBits", {"x", "w", "s", "", "g"}, integer("K", 8) + integer("N", 1) + integer("block_size", 16))),
+      building("13.microsoft.no_weights",
+               one(tensor("b", u8, {}, std::string(1, '\0')) + zeros("s", {}) + input("q", {1, 4, 4, 1}, u8),
+                   "QLinearConv", {"q", "s", "b", "", "s", "b", "s", "b"}, integer("channels_last", 1))),
       building("13.microsoft.table",
                one(input("i", {2}, i64) + tensor("w", u8, {3, 8}, std::string(24, '\0')) + zeros("s", {3, 2}),
                    "GatherBlockQuantized", {"w", "i", "s"}, integer("block_size", 16))),

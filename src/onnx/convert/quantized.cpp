@@ -135,8 +135,8 @@ void conv(NodeImport& node) {
     node.op = "QLinearConv";
     return node.emit();
   }
-  const size_t rank = constant(node, 3)->dims().rank();
   std::vector<ir::ValueId> inputs{numbers(node, 0), numbers(node, 3, 0)};
+  const size_t rank = constant(node, 3)->dims().rank();
   if (last) inputs[0] = transposed(node, inputs[0], to_channels_first(rank));
   if (node.has(8)) inputs.push_back(bias_numbers(node, 8, 1, 4, 1));
   const ir::ValueId y = node.add("Conv", inputs, node.attributes);
