@@ -33,7 +33,10 @@ void capture(const std::vector<std::string_view>& reads, const Scope& outer, Sco
     ir::ValueId to = ir::no_value;
     if (is_captured(from, outer)) {
       const ir::Value& value = outer.graph.value(from);
-      to = inner.graph.add_value(std::string(read), value.dtype, value.shape);
+      // What a node makes may have been inferred on the way, for sizes that are not yet chosen.
+      const bool is_made = value.producer != ir::no_node;
+      to = inner.graph.add_value(std::string(read), is_made ? DType::undefined : value.dtype,
+                                 is_made ? std::nullopt : value.shape);
       inner.graph.inputs.push_back(to);
       const auto declared = outer.types.find(from);
       if (declared != outer.types.end()) inner.types[to] = declared->second;

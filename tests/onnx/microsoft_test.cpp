@@ -127,6 +127,19 @@ TEST(Microsoft, TakesWeightsOfTwoBits) {
   EXPECT_EQ(run(graph, {1, 16}, x), std::vector<float>{2 * (1 + 0 - 100 - 2000)});
 }
 
+/// Inference comes again when sizes are chosen, in bodies, too.
+TEST(Microsoft, LeavesBodiesWithoutSizes) {
+  const ir::Graph graph = import(input("x", {-1, 4}) + input("c", {}, boolean) + zeros("w", {4, 4}) +
+                                 node("m", "MatMul", {"x", "w"}, {"r"}) +
+                                 node("n", "FusedMatMul", {"r", "r"}, {"p"}, integer("transB", 1) + microsoft) +
+                                 node("i", "If", {"c"}, {"y"},
+                                      test::graph("then_branch", node("t", "Relu", {"r"}, {"o"}) + output("o")) +
+                                          test::graph("else_branch", node("e", "Abs", {"p"}, {"o"}) + output("o"))) +
+                                 output("y"));
+  const ir::GraphRef body = graph.nodes.back().graph("then_branch");
+  for (const ir::ValueId value : body->inputs) EXPECT_FALSE(body->value(value).shape);
+}
+
 /// The rank of what a product gives is nowhere declared.
 TEST(Microsoft, InfersRanksOnTheWay) {
   const ir::Graph graph =
