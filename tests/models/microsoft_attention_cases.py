@@ -99,7 +99,7 @@ def multi_head(np, new):
 def quantised(np, new):
     base = {'x': new.integers(0, 255, BATCH, LENGTH, 6, dtype='uint8'),
             'w': new.integers(-128, 127, 6, 3 * WIDTH, dtype='int8'), 'b': new(3 * WIDTH),
-            'xs': np.float32(0.02) + np.zeros([], 'float32'), 'ws': np.float32(0.03) + np.zeros([], 'float32'),
+            'xs': np.array(0.02, 'float32'), 'ws': np.array(0.03, 'float32'),
             'mask': np.array([3, 5], 'int32'), 'xz': np.array(120, 'uint8'), 'wz': np.array(0, 'int8'),
             'past': new(2, BATCH, HEADS, PAST, SIZE)}
     fixed, order = tuple(name for name in base if name not in ('x', 'mask', 'past')), tuple(base)
@@ -110,6 +110,8 @@ def quantised(np, new):
     later = {name: array for name, array in base.items() if name != 'mask'}
     yield Case('QAttention-past', 'QAttention', later, {'num_heads': HEADS, 'unidirectional': 1}, ('y', 'present'),
                order, fixed, atol=1e-4)
+    yield Case('QAttention-dynamic', 'QAttention', masked, {'num_heads': HEADS}, order=order,
+               constants=tuple(name for name in fixed if name not in ('xs', 'xz')), atol=1e-4)
     wide = {**without, 'ws': np.abs(new(3 * WIDTH)) / 50, 'wz': np.zeros(3 * WIDTH, 'int8')}
     yield Case('QAttention-columns', 'QAttention', wide, {'num_heads': HEADS}, order=order, constants=fixed, atol=1e-4)
 

@@ -99,7 +99,15 @@ void quantised(NodeImport& node) {
     if (node.has(zero)) inputs.push_back(flat(zero));
     return node.add("DequantizeLinear", inputs, {{"axis", int64_t{1}}});
   };
-  const ir::ValueId products = node.add("MatMul", {numbers(0, 3, 6), numbers(1, 4, 7)});
+  ir::ValueId products;
+  if (node.graph().constant(node.input(3))) {
+    products = node.add("MatMul", {numbers(0, 3, 6), numbers(1, 4, 7)});
+  } else {  // integers that get their scale where the model runs
+    std::vector<ir::ValueId> bytes{node.input(0), node.input(1), node.input(6), node.has(7) ? flat(7) : ir::no_value};
+    while (bytes.back() == ir::no_value) bytes.pop_back();
+    const ir::ValueId sums = cast(node, node.add("MatMulInteger", std::move(bytes)), DType::f32);
+    products = node.add("Mul", {sums, node.add("Mul", {node.input(3), node.input(4)})});
+  }
   finish(node, node.add("Add", {products, node.input(2)}), node.input(5), node.input(8), ir::no_value);
 }
 TENON_IMPORT(quantised, "com.microsoft:QAttention");
