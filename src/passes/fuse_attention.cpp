@@ -311,16 +311,16 @@ class AttentionMatcher {
 
   /// The heads before they were repeated, [b, g, n, d]; the axis of one goes before they are transposed.
   ir::ValueId unrepeated(const Repeated& from, const std::string& name) {
-    const Unturned unturned = unturned_of(graph_, from.heads);
-    const bool turned = unturned.value != from.heads;
-    const Perm& perm = unturned.perm;
+    const Untransposed from_five = untransposed_of(graph_, from.heads);
+    const bool is_transposed = from_five.value != from.heads;
+    const Perm& perm = from_five.perm;
     const int64_t gone = perm[2];
-    const std::string rows = turned ? name + ".rows" : name;
-    const ir::ValueId sizes = constant(graph_, rows + ".sizes", *target_without(graph_, unturned.value, gone));
-    const ir::Shape shape = without(graph_, unturned.value, gone);
-    const ir::ValueId four = graph_.apply("Reshape", {unturned.value, sizes}, {}, from.origins, rows);
+    const std::string rows = is_transposed ? name + ".rows" : name;
+    const ir::ValueId sizes = constant(graph_, rows + ".sizes", *target_without(graph_, from_five.value, gone));
+    const ir::Shape shape = without(graph_, from_five.value, gone);
+    const ir::ValueId four = graph_.apply("Reshape", {from_five.value, sizes}, {}, from.origins, rows);
     graph_.value(four).dtype = DType::f32, graph_.value(four).shape = shape;
-    if (!turned) return four;
+    if (!is_transposed) return four;
     Perm left;
     for (size_t axis = 0; axis < 5; ++axis)
       if (axis != 2) left.push_back(perm[axis] - (perm[axis] > gone));

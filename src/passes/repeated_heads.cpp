@@ -3,10 +3,10 @@
 
 namespace tenon::passes {
 
-Unturned unturned_of(const ir::Graph& graph, ir::ValueId value) {
+Untransposed untransposed_of(const ir::Graph& graph, ir::ValueId value) {
   const ir::Node* turn = made_by(graph, value, "Transpose");
-  return turn && turn->has("perm") ? Unturned{turn->inputs[0], turn->integers("perm")}
-                                   : Unturned{value, {0, 1, 2, 3, 4}};
+  return turn && turn->has("perm") ? Untransposed{turn->inputs[0], turn->integers("perm")}
+                                   : Untransposed{value, {0, 1, 2, 3, 4}};
 }
 
 ir::Shape without(const ir::Graph& graph, ir::ValueId value, int64_t axis) {
@@ -32,8 +32,8 @@ Repeated repeated(const ir::Graph& graph, ir::ValueId value) {
   if ((*one)[2].value() != 1 || !((*four)[2] == (*five)[3]) || !((*four)[3] == (*five)[4])) return {};
   for (const size_t axis : {size_t{0}, size_t{1}, size_t{3}, size_t{4}})
     if (!((*one)[axis] == (*five)[axis])) return {};
-  const Unturned unturned = unturned_of(graph, expand->inputs[0]);
-  if (!target_without(graph, unturned.value, unturned.perm[2])) return {};
+  const Untransposed from_five = untransposed_of(graph, expand->inputs[0]);
+  if (!target_without(graph, from_five.value, from_five.perm[2])) return {};
   return {(*five)[2].value(), expand->inputs[0], joined(expand->origins, join->origins)};
 }
 

@@ -19,11 +19,11 @@ struct Repeated {
 Repeated repeated(const ir::Graph& graph, ir::ValueId value);
 
 /// What five axes were transposed from; itself and in order where they were not.
-struct Unturned {
+struct Untransposed {
   ir::ValueId value;
   Perm perm;
 };
-Unturned unturned_of(const ir::Graph& graph, ir::ValueId value);
+Untransposed untransposed_of(const ir::Graph& graph, ir::ValueId value);
 
 /// The shape of a value less one axis.
 ir::Shape without(const ir::Graph& graph, ir::ValueId value, int64_t axis);

@@ -33,13 +33,13 @@ void convert(NodeImport& node) {
   const Tensor steps = ops::as_f32(*largest);
   if (steps.dtype() != DType::f32 || steps.elements() != (n * k - 1) / block + 1)
     node.fail("its scales are " + largest->dims().str() + " of type " + std::string(name(largest->dtype())));
-  const bool turned = node.integer("transB", 1);
-  Tensor weights(DType::f32, turned ? Dims{k, n} : Dims{n, k});
+  const bool transposes = node.integer("transB", 1);
+  Tensor weights(DType::f32, transposes ? Dims{k, n} : Dims{n, k});
   const float* const table = tables[node.integer("quant_type", 0)];
   for (int64_t row = 0, at = 0; row < n; ++row)
     for (int64_t column = 0; column < k; ++column, ++at) {
       const int index = packed->data<uint8_t>()[at / 2] >> (at % 2 ? 0 : 4) & 15;
-      weights.data<float>()[turned ? column * n + row : at] = table[index] * steps.data<float>()[at / block];
+      weights.data<float>()[transposes ? column * n + row : at] = table[index] * steps.data<float>()[at / block];
     }
   become(node, "MatMul", {node.input(0), cast_like(node, node.constant(weights), node.input(0))});
 }
