@@ -155,7 +155,8 @@ std::map<std::string, int64_t> usual_sizes(const ir::Graph& graph, const Shapes&
     const auto sizes = shapes.find(value.name);
     if (!value.shape || sizes == shapes.end() || sizes->second.size() != value.shape->size()) continue;
     for (size_t axis = 0; axis < value.shape->size(); ++axis)
-      if (!(*value.shape)[axis].is_constant() && sizes->second[axis] >= 0) usual[(*value.shape)[axis].str()] = sizes->second[axis];
+      if (!(*value.shape)[axis].is_constant() && sizes->second[axis] >= 0)
+        usual[(*value.shape)[axis].str()] = sizes->second[axis];
   }
   return usual;
 }

@@ -34,8 +34,8 @@ class Dim {
   std::optional<Dim> exact_div(const Dim& other) const;
 
  private:
-  /// floor((floor(x / a) + y) / b) as floor((x + a * y) / (a * b)), which holds as y is an integer; nullopt without such
-  /// a floor.
+  /// floor((floor(x / a) + y) / b) as floor((x + a * y) / (a * b)), which holds as y is an integer; nullopt without
+  /// such a floor.
   static std::optional<Dim> without_inner_floor(const Dim& dividend, int64_t divisor);
   std::map<std::string, int64_t> terms_;  // product of atoms, joined by '*' in order -> coefficient; "" is the constant
 };

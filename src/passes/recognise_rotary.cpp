@@ -52,14 +52,13 @@ Tensor half_of(const Tensor* table, int64_t places, int64_t size) {
 class RotaryMatcher {
  public:
   RotaryMatcher(ir::Graph& graph, ir::NodeId id)
-      : graph_(graph), id_(id), node_(graph.node(id)), name_(graph.value(node_.outputs[0]).name),
-        origins_(node_.origins) {}
+      : graph_(graph), id_(id), node_(graph.node(id)), origins_(node_.origins) {}
 
   bool run() {
     if (node_.op != "Add") return false;
     const ir::Shape* shape = shape_of(graph_, node_.outputs[0]);
     if (!shape || shape->size() != 4 || graph_.value(node_.outputs[0]).dtype != DType::f32) return false;
-    shape_ = *shape;
+    shape_ = *shape, name_ = graph_.value(node_.outputs[0]).name;
     if (!shape_[1].is_constant() || !shape_[3].is_constant()) return false;
     size_ = shape_[3].value();
     if (size_ < 2 || size_ % 2) return false;
@@ -124,11 +123,13 @@ class RotaryMatcher {
       if (!node || !dims || dims->empty() || !(dims->back() == shape_[3])) return false;
       if (node->op == "Concat") {
         found.from = node->inputs[0];
-        return node->inputs.size() == 2 && node->inputs[1] == found.from && graph_.value(found.from).dtype == DType::f32 &&
+        return node->inputs.size() == 2 && node->inputs[1] == found.from &&
+               graph_.value(found.from).dtype == DType::f32 &&
                axis_of(node->integer("axis", 0), dims->size()) == dims->size() - 1;
       }
       if (node->op != "Reshape") {
-        if (!is_elementwise(*node) || node->outputs.size() != 1 || !same_shape(graph_, node->inputs[0], value)) return false;
+        if (!is_elementwise(*node) || node->outputs.size() != 1 || !same_shape(graph_, node->inputs[0], value))
+          return false;
         for (size_t at = 1; at < node->inputs.size(); ++at)
           if (!scalar(graph_, node->inputs[at])) return false;
         found.steps.push_back(*node);
@@ -175,7 +176,8 @@ class RotaryMatcher {
       for (int64_t at = 0; at < positions.elements(); ++at) positions.data<int64_t>()[at] = at % shape_[2].value();
       inputs.push_back(graph_.add_constant(name_ + ".positions", positions));
     }
-    const ir::Shape sizes{shape_[0], shape_[2], shape_[1], shape_[3]}, dense{shape_[0], shape_[2], shape_[1] * shape_[3]};
+    const ir::Shape sizes{shape_[0], shape_[2], shape_[1], shape_[3]},
+        dense{shape_[0], shape_[2], shape_[1] * shape_[3]};
     const ir::Node* turn = made_by(graph_, x_, "Transpose");
     const bool swaps = turn && turn->integers("perm") == Perm{0, 2, 1, 3};
     const ir::Node* open = swaps ? made_by(graph_, turn->inputs[0], "Reshape") : nullptr;
@@ -198,8 +200,8 @@ class RotaryMatcher {
   ir::Graph& graph_;
   const ir::NodeId id_;
   const ir::Node node_;
-  const std::string name_;
   std::vector<std::string> origins_;
+  std::string name_;
   ir::Shape shape_;  // of the result: batch, heads, places, size
   int64_t size_ = 0;
   ir::ValueId x_ = ir::no_value;

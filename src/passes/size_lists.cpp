@@ -68,7 +68,8 @@ class SizeNodes {
   }
 
  private:
-  ir::ValueId apply(const char* op, std::vector<ir::ValueId> inputs, ir::Attributes attributes = {}, int64_t count = 1) {
+  ir::ValueId apply(const char* op, std::vector<ir::ValueId> inputs, ir::Attributes attributes = {},
+                    int64_t count = 1) {
     const ir::ValueId result = graph_.apply(op, std::move(inputs), std::move(attributes), {}, name_);
     graph_.value(result).dtype = DType::i64, graph_.value(result).shape = ir::Shape{count};
     return result;

@@ -218,7 +218,8 @@ TEST(Pipeline, MultipliesBeforeResizeToSizesThatOnlyRunsKnow) {
   ir::Graph graph = ir::parse(R"(graph "g"
 input %x : f32[N,H,W,100]
 input %like : f32[N,4,R,C]
-const %w : f32[1,100,1,1] = {)" + weights + R"(}
+const %w : f32[1,100,1,1] = {)" +
+                              weights + R"(}
 const %first : i64[1] = {0}
 const %rows : i64[2] = {2, 3}
 const %channels : i64[1] = {100}
