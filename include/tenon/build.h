@@ -51,7 +51,7 @@ struct BuildOptions {
   /// Joins the model's metadata_props. "tenon.preprocess" says how images become the input: detect and classify
   /// go by it.
   std::map<std::string, std::string> metadata = {};
-  bool strict = false;                          ///< no Winograd; on a GPU f32 on plain units, bytes with the CPU's bits
+  bool strict = false;  ///< no Winograd or Strassen; on a GPU plain f32, bytes with the CPU's bits
   bool vendor = true;                           ///< on a GPU: cuBLASLt and cuDNN, where found, are candidates, too
   std::shared_ptr<Calibrator> calibrator = {};  ///< data for Precision::int8 and fp8
   CalibrationOptions calibration = {};

@@ -124,7 +124,7 @@ typedef struct tenon_build_options {
   double budget_seconds;      /* time for tuning; below 0, as `_init` has it: until every tactic is measured; 0: none */
   const char* timing_cache;   /* a file; null: in the user's cache folder; "-": none */
   const char* external_root;  /* a folder that external data may lie in; null: none but the model's own */
-  int32_t strict;             /* no Winograd; on a GPU f32 on plain units, bytes with the CPU's bits */
+  int32_t strict;             /* no Winograd or Strassen; on a GPU f32 on plain units, bytes with the CPU's bits */
   const tenon_logger* logger; /* null: silent */
   const tenon_limits* limits; /* null: those of the process alone */
   /* One line of progress: what is done, how far (0 to 1), and the seconds still expected (negative: unknown). It

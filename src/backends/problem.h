@@ -36,7 +36,7 @@ struct Problem {
   const ir::Node* node = nullptr;
   std::vector<Operand> inputs, outputs;
   int threads = 1;
-  bool strict = false;  // no Winograd; on a GPU f32 on plain units, bytes with the CPU's bits
+  bool strict = false;  // no Winograd or Strassen; on a GPU f32 on plain units, bytes with the CPU's bits
   bool tf32 = false;    // products of f32 may round their operands to tf32
   bool bf16 = false;    // or to bf16
   bool fused = false;   // on a CPU: products are added in one rounding, whatever that takes

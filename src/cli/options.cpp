@@ -191,9 +191,10 @@ void ModelOptions::add_tuning(CLI::App& app) {
            "File of measured kernel times; - is none. Default: in the user's cache folder")
       .value("FILE")
       .keeps(FileKind::timing_cache);
-  flags.add("--strict", strict,
-            "Stricter arithmetic: no Winograd, denormals are kept; on a GPU FP32 without tensor cores, INT8 with the "
-            "CPU's bits, and no kernel in which an infinity reaches results beside its own");
+  flags.add(
+      "--strict", strict,
+      "Stricter arithmetic: no Winograd or Strassen, denormals are kept; on a GPU FP32 without tensor cores, INT8 "
+      "with the CPU's bits, and no kernel in which an infinity reaches results beside its own");
   flags.add("--no-vendor", no_vendor, "On a GPU: own kernels only, without cuBLASLt and cuDNN");
 }
 

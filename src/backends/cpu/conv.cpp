@@ -221,6 +221,7 @@ bool packs_alike(const ConvTactic& tactic, const ConvShape& a, const ConvShape& 
 namespace {
 
 constexpr bool is_winograd(const char* name) { return name[0] == 'w'; }
+constexpr bool is_strassen(const char* name) { return name[0] == 's' && name[2] == 'r'; }
 constexpr bool is_bf16(const char* name) { return name[0] == 'b'; }
 
 /// Weights [C, 1, H, W] of each frame as [C, frames, H, W].
@@ -310,7 +311,8 @@ template <const char* const& name>
 Reason refuses(const Problem& problem) {
   const ConvTactic* tactic = conv_tactic_named(problem, name);
   if (!tactic) return Reason::instruction_set;
-  if (problem.strict && is_winograd(name)) return {Reason::strict, "summation"};
+  if (is_strassen(name) ? problem.strict || problem.fused : problem.strict && is_winograd(name))
+    return {Reason::strict, "summation"};
   if (is_bf16(name) && !problem.bf16) return {Reason::precision, "bf16"};
   ConvShape shape{};
   if (!takes_weights(problem)) return {Reason::element_type, "elements", "f32"};
@@ -356,6 +358,7 @@ constexpr const char* depthwise = "depthwise";
 constexpr const char* depthwise_rows = "depthwise_rows";
 constexpr const char* stem = "stem";
 constexpr const char* gemv = "gemv";
+constexpr const char* strassen = "strassen";
 constexpr const char* bf16_dot = "bf16_dot";
 constexpr const char* bf16_tiles = "bf16_tiles";
 const backends::KernelRegistrar register_direct(conv_kernel<direct>(1, "direct"));
@@ -376,6 +379,7 @@ const backends::KernelRegistrar register_stem(conv_kernel<stem>(4, "stem"));
 const backends::KernelRegistrar planar_stem(conv_kernel<stem>(4, "stem", "tenon:PlanarConv"));
 const backends::KernelRegistrar planar_frames(conv_kernel<winograd_frames>(5, "winograd", "tenon:PlanarConv"));
 const backends::KernelRegistrar register_gemv(conv_kernel<gemv>(0, "direct"));
+const backends::KernelRegistrar register_strassen(conv_kernel<strassen>(0, "strassen"));
 const backends::KernelRegistrar register_bf16_dot(conv_kernel<bf16_dot>(5, "bf16 bf16_dots"));
 const backends::KernelRegistrar register_bf16_tiles(conv_kernel<bf16_tiles>(6, "bf16 bf16_tiles"));
 

@@ -167,7 +167,9 @@ constexpr const char* bf16_dot = "bf16_dot";
 constexpr const char* bf16_tiles = "bf16_tiles";
 constexpr const char* gemv_f16 = "gemv_f16";
 constexpr const char* gemv_bf16 = "gemv_bf16";
+constexpr const char* strassen = "strassen";
 constexpr bool is_bf16(const char* name) { return name[0] == 'b'; }
+constexpr bool changes_sums(const char* name) { return name[0] == 's'; }  // strassen
 /// Of the weights that stay as they are; f32: of any.
 constexpr DType kept_type(const char* name) {
   return name == gemv_f16 ? DType::f16 : name == gemv_bf16 ? DType::bf16 : DType::f32;
@@ -180,6 +182,7 @@ Reason refuses(const Problem& problem) {
     return {Reason::element_type, "the weights", kept_type(name) == DType::f16 ? "f16" : "bf16"};
   const Product product(problem);
   if (product.reason) return product.reason;
+  if (changes_sums(name) && (problem.strict || problem.fused)) return {Reason::strict, "summation"};
   const ConvTactic* tactic = conv_tactic_named(problem, name);
   return tactic ? tactic->refuses(product.shape, product.epilogue) : Reason(Reason::instruction_set);
 }
@@ -195,6 +198,8 @@ const backends::KernelRegistrar matmul_direct({"MatMul", direct, 1, refuses<dire
 const backends::KernelRegistrar matmul_gemv({"MatMul", gemv, 2, refuses<gemv>, make<gemv>, "direct"});
 const backends::KernelRegistrar gemm_direct({"Gemm", direct, 1, refuses<direct>, make<direct>, "direct"});
 const backends::KernelRegistrar gemm_gemv({"Gemm", gemv, 2, refuses<gemv>, make<gemv>, "direct"});
+const backends::KernelRegistrar matmul_strassen({"MatMul", strassen, 0, refuses<strassen>, make<strassen>, "strassen"});
+const backends::KernelRegistrar gemm_strassen({"Gemm", strassen, 0, refuses<strassen>, make<strassen>, "strassen"});
 const backends::KernelRegistrar matmul_gemv_f16({"MatMul", gemv_f16, 3, refuses<gemv_f16>, make<gemv_f16>, "direct"});
 const backends::KernelRegistrar gemm_gemv_f16({"Gemm", gemv_f16, 3, refuses<gemv_f16>, make<gemv_f16>, "direct"});
 const backends::KernelRegistrar matmul_gemv_bf16({"MatMul", gemv_bf16, 3, refuses<gemv_bf16>, make<gemv_bf16>,

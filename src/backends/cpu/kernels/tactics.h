@@ -35,5 +35,6 @@ ConvTactic winograd2_tactic(Isa isa);
 ConvTactic winograd_5x5_tactic(Isa isa);
 ConvTactic winograd4_taps_tactic(Isa isa);  // of weights packed as the direct kernel's
 ConvTactic winograd2_taps_tactic(Isa isa);
+ConvTactic strassen_tactic(Isa isa);  // of weights packed as the direct kernel's
 
 }  // namespace tenon::cpu
