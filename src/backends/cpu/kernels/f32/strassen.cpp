@@ -2,6 +2,9 @@
 #include "backends/cpu/kernels/f32/strassen.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <vector>
 
 #include "backends/cpu/kernels/parts.h"
 #include "backends/cpu/kernels/support.h"
@@ -42,16 +45,43 @@ void plan_parts(StrassenPlan& plan, const StrassenOps& ops, int threads) {
   }
 }
 
+/// The largest magnitude of each column of a block: bits of magnitudes are in order, those of infinity and NaN last.
+void largest_of(const float* panel, int64_t k, int64_t block, int32_t* largest) {
+  std::fill_n(largest, block, 0);
+  for (; k > 0; --k, panel += block)
+    for (int64_t i = 0; i < block; ++i)
+      largest[i] = std::max(largest[i], std::bit_cast<int32_t>(panel[i]) & 0x7fffffff);
+}
+
+bool are_unlike(float a, float b) {
+  return !(std::isfinite(a) && std::isfinite(b) && a <= kMostUnlike * b && b <= kMostUnlike * a);
+}
+
+/// For each pair of blocks. Columns behind the last one are zeros whose results nobody sees.
+std::vector<uint8_t> unlike_pairs(const ConvShape& s, const float* packed, int64_t block) {
+  const int64_t blocks = ceil_div(s.out_c, block), pairs = blocks / 2, panel = s.in_c * block;
+  std::vector<int32_t> largest(blocks * block);
+  for (int64_t b = 0; b < 2 * pairs; ++b) largest_of(packed + b * panel, s.in_c, block, &largest[b * block]);
+  std::vector<uint8_t> unlike(pairs);
+  for (int64_t at = 0; at < pairs * block && at + pairs * block < s.out_c; ++at)
+    unlike[at / block] |=
+        are_unlike(std::bit_cast<float>(largest[at]), std::bit_cast<float>(largest[at + pairs * block]));
+  return unlike;
+}
+
 class StrassenKernel final : public ConvKernel {
  public:
   StrassenKernel(const StrassenOps& ops, const ConvShape& shape, const Epilogue& epilogue, const float* packed,
                  const float* bias, int threads)
-      : ops_(ops), zeros_(std::make_shared<AlignedFloats>(shape.in_c)) {
+      : ops_(ops),
+        zeros_(std::make_shared<AlignedFloats>(shape.in_c)),
+        unlike_(std::make_shared<std::vector<uint8_t>>(unlike_pairs(shape, packed, ops.block))) {
     plan_.epilogue = epilogue;
     bias_ = padded_bias(bias, plan_.epilogue, 1, shape.out_c, ops.block);
     plan_.packed = packed;
     plan_.bias = bias_->data();
     plan_.zeros = zeros_->data();
+    plan_.unlike = unlike_->data();
     fit(shape, threads);
   }
 
@@ -77,6 +107,7 @@ class StrassenKernel final : public ConvKernel {
   const StrassenOps& ops_;
   StrassenPlan plan_{};
   std::shared_ptr<const AlignedFloats> bias_, zeros_;
+  std::shared_ptr<const std::vector<uint8_t>> unlike_;
 };
 
 /// Whether rows and images lie one behind the other, so that pixels are rows of a matrix.

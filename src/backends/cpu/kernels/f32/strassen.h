@@ -10,11 +10,18 @@ namespace tenon::cpu {
 // Winograd, 1971: 15 sums). Rows are taken in chunks, whose halves are its halves; sums in parts of K; columns in pairs
 // of blocks, one of either half. Sums of inputs and of weights are made on the way, so that weights lie as the direct
 // kernel packs them.
+// What is mixed has errors of the larger one's size, and zeros would not stay zeros: pairs of rows, or of columns,
+// whose largest magnitudes are more than kMostUnlike apart are multiplied plainly, with all that is in their chunk and
+// part, or pair of blocks.
+constexpr float kMostUnlike = 16;
+
 struct StrassenPlan {
   Epilogue epilogue;
   const float* packed;  // [block of output channels][k][block]
   const float* bias;    // [whole blocks]
   const float* zeros;   // k of them
+  // [pair of blocks]: whether its columns are of unlike size.
+  const uint8_t* unlike;
   int64_t rows, k, n;
   int64_t in_pitch, out_pitch, res_pitch;  // floats from a row to the next
   int64_t chunks, parts;                   // of rows, of k

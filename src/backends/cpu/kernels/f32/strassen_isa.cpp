@@ -181,34 +181,55 @@ void multiply(const Factors& f, const Targets& targets, const float* fetch) {
   }
 }
 
-/// A21 + A22, A21 + A22 - A11, A11 - A21, A12 - (A21 + A22 - A11); rows that the second half lacks are zeros.
-void add_inputs(const Part& part) {
-  const int64_t depth = part.depth / 2, pitch = part.inputs_pitch();
-  for (int64_t row = 0; row < part.half; ++row) {
-    const float* const top = part.in + row * part.plan.in_pitch;
-    const float* const bottom = row < part.rest() ? part.in + (part.half + row) * part.plan.in_pitch : part.plan.zeros;
-    float* const to[4] = {part.inputs[0] + row * pitch, part.inputs[1] + row * pitch, part.inputs[2] + row * pitch,
-                          part.inputs[3] + row * pitch};
-    for (int64_t at = 0; at < depth; at += kLanes) {
-      const int count = static_cast<int>(at_most(kLanes, depth - at));
-      const auto take = [&](const float* from) { return count == kLanes ? load(from) : load_n(from, count); };
-      const Vec a11 = take(top + at), a12 = take(top + depth + at), a21 = take(bottom + at),
-                a22 = take(bottom + depth + at);
-      const Vec below = add(a21, a22), apart = sub(below, a11);
-      store(to[0] + at, below);  // what lies behind a row is not read
-      store(to[1] + at, apart);
-      store(to[2] + at, sub(a11, a21));
-      store(to[3] + at, sub(a12, apart));
-    }
-  }
-}
-
 bool is_zero(Vec watch) {
   alignas(64) float lanes[kLanes];
   store(lanes, watch);
   bool zeros = true;
   for (const float lane : lanes) zeros &= lane == 0;
   return zeros;
+}
+
+#ifndef __AVX2__
+Vec largest(Vec v) {
+  v = max(v, _mm_shuffle_ps(v, v, 0x4e));
+  return max(v, _mm_shuffle_ps(v, v, 0xb1));
+}
+#endif
+
+/// Whether largest magnitudes, of any lane, are too far apart; not where one is NaN.
+bool are_unlike(Vec a, Vec b) {
+  const Vec most = set1(kMostUnlike), x = largest(a), y = largest(b);
+  return any_less(mul(x, most), y) || any_less(mul(y, most), x);
+}
+
+/// A21 + A22, A21 + A22 - A11, A11 - A21, A12 - (A21 + A22 - A11); rows that the second half lacks are zeros. Stops and
+/// returns false where rows are unlike, or not all is finite.
+bool add_inputs(const Part& part) {
+  const int64_t depth = part.depth / 2, pitch = part.inputs_pitch();
+  Vec watch = zero();
+  for (int64_t row = 0; row < part.half; ++row) {
+    const float* const top = part.in + row * part.plan.in_pitch;
+    const float* const bottom = row < part.rest() ? part.in + (part.half + row) * part.plan.in_pitch : part.plan.zeros;
+    float* const to[4] = {part.inputs[0] + row * pitch, part.inputs[1] + row * pitch, part.inputs[2] + row * pitch,
+                          part.inputs[3] + row * pitch};
+    Vec most[] = {zero(), zero()};  // of the magnitudes of either row
+    for (int64_t at = 0; at < depth; at += kLanes) {
+      const int count = static_cast<int>(at_most(kLanes, depth - at));
+      const auto take = [&](const float* from) { return count == kLanes ? load(from) : load_n(from, count); };
+      const Vec a11 = take(top + at), a12 = take(top + depth + at), a21 = take(bottom + at),
+                a22 = take(bottom + depth + at);
+      const Vec below = add(a21, a22), apart = sub(below, a11), all = sub(a12, apart);
+      store(to[0] + at, below);  // what lies behind a row is not read
+      store(to[1] + at, apart);
+      store(to[2] + at, sub(a11, a21));
+      store(to[3] + at, all);
+      most[0] = max(most[0], max(abs(a11), abs(a12)));
+      most[1] = max(most[1], max(abs(a21), abs(a22)));
+      watch = fma(all, zero(), watch);
+    }
+    if (row < part.rest() && are_unlike(most[0], most[1])) return false;
+  }
+  return is_zero(watch);
 }
 
 /// Sums of some rows of one block. `slot`: the block's among the worker's.
@@ -262,13 +283,19 @@ void finish(const Part& part, const Quarter& q) {
   }
 }
 
-/// A block as it is: the last one where their number is odd, or where sums of sums were not finite.
+/// A block as it is: the last one where their number is odd, or where rows or columns are unlike, or sums of sums not
+/// finite.
 void run_plain(const Part& part, int64_t block, int64_t slot) {
   const float* const panel = part.plan.packed + (block * part.plan.k + part.k0) * kBlock;
   const Quarter all{part.products[0], 0, part.rows, block, slot};
   multiply({part.in, part.plan.in_pitch, part.rows, part.depth, panel}, {nullptr, all.sums}, nullptr);
   complete(part, all);
   finish(part, all);
+}
+
+void run_plain_pair(const Part& part, int64_t block, int64_t beyond, int64_t slot) {
+  run_plain(part, block, slot);
+  run_plain(part, block + beyond, slot + 1);
 }
 
 /// A block of either half. `next`: the first block of the pair behind it, for the caches.
@@ -306,10 +333,7 @@ void run_pair(const Part& part, int64_t block, int64_t beyond, int64_t slot, int
                               {c22, half, rest, block + beyond, slot + 1}};
   bool finite = true;
   for (const Quarter& q : quarters) finite &= complete(part, q);
-  if (!finite) {
-    run_plain(part, block, slot);
-    return run_plain(part, block + beyond, slot + 1);
-  }
+  if (!finite) return run_plain_pair(part, block, beyond, slot);
   for (const Quarter& q : quarters) finish(part, q);
 }
 
@@ -343,8 +367,11 @@ void run(const StrassenPlan& plan, const float* in, const float* residual, float
       for (int64_t i = 0; i < 4; ++i) part.inputs[i] = floats + room.inputs + i * inputs_floats(half, depth / 2);
       for (int64_t i = 0; i < 2; ++i) part.panels[i] = floats + room.panels + i * panel_floats(depth / 2);
       for (int64_t i = 0; i < 5; ++i) part.products[i] = floats + room.products + i * product_floats(half);
-      if (p0 < p1) add_inputs(part);
-      for (int64_t p = p0; p < p1; ++p) run_pair(part, p, pairs, 2 * (p - p0), p + 1 < p1 ? p + 1 : p0);
+      const bool alike = p0 < p1 && add_inputs(part);
+      for (int64_t p = p0; p < p1; ++p) {
+        if (alike && !plan.unlike[p]) run_pair(part, p, pairs, 2 * (p - p0), p + 1 < p1 ? p + 1 : p0);
+        else run_plain_pair(part, p, pairs, 2 * (p - p0));
+      }
       if (odd) run_plain(part, 2 * pairs, 2 * (p1 - p0));
     }
   }
