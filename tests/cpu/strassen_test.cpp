@@ -66,6 +66,11 @@ const Change changes[] = {
      [](Data& d) {
        for (int64_t k = 500; k < kK; ++k) d.in[10 * kK + k] *= 1000;
      }},
+    {"a large step of K with small weights",
+     [](Data& d) {
+       for (int64_t row = 0; row < kRows; ++row) d.in[row * kK + 3] *= 1000;
+       for (int64_t column = 0; column < kColumns; ++column) d.weights[column * kK + 3] *= 1e-3f;
+     }},
     {"a large column", [](Data& d) { scale_column(d, 7, 1000); }},
     {"a small column", [](Data& d) { scale_column(d, 130, 1e-3f); }},
     {"a column of zeros", [](Data& d) { scale_column(d, 5, 0); }},

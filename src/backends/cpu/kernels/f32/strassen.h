@@ -10,10 +10,10 @@ namespace tenon::cpu {
 // Winograd, 1971: 15 sums). Rows are taken in chunks, whose halves are its halves; sums in parts of K; columns in pairs
 // of blocks, one of either half. Sums of inputs and of weights are made on the way, so that weights lie as the direct
 // kernel packs them.
-// What is mixed has errors of the larger one's size, and zeros would not stay zeros: pairs of rows, or of columns,
-// whose largest magnitudes are more than kMostUnlike apart are multiplied plainly, with all that is in their chunk and
-// part, or pair of blocks.
-constexpr float kMostUnlike = 16;
+// What is mixed has errors of the larger one's size, and zeros would not stay zeros: pairs of rows, of a row's halves
+// or of columns, whose largest magnitudes are more than kMostUnlike apart are multiplied plainly, with all that is in
+// their chunk and part, or pair of blocks.
+constexpr float kMostUnlike = 8;
 
 struct StrassenPlan {
   Epilogue epilogue;

@@ -203,7 +203,7 @@ bool are_unlike(Vec a, Vec b) {
 }
 
 /// A21 + A22, A21 + A22 - A11, A11 - A21, A12 - (A21 + A22 - A11); rows that the second half lacks are zeros. Stops and
-/// returns false where rows are unlike, or not all is finite.
+/// returns false where rows, or halves of one, are unlike, or not all is finite.
 bool add_inputs(const Part& part) {
   const int64_t depth = part.depth / 2, pitch = part.inputs_pitch();
   Vec watch = zero();
@@ -212,7 +212,7 @@ bool add_inputs(const Part& part) {
     const float* const bottom = row < part.rest() ? part.in + (part.half + row) * part.plan.in_pitch : part.plan.zeros;
     float* const to[4] = {part.inputs[0] + row * pitch, part.inputs[1] + row * pitch, part.inputs[2] + row * pitch,
                           part.inputs[3] + row * pitch};
-    Vec most[] = {zero(), zero()};  // of the magnitudes of either row
+    Vec most[] = {zero(), zero(), zero(), zero()};  // of the magnitudes of either row's halves
     for (int64_t at = 0; at < depth; at += kLanes) {
       const int count = static_cast<int>(at_most(kLanes, depth - at));
       const auto take = [&](const float* from) { return count == kLanes ? load(from) : load_n(from, count); };
@@ -223,11 +223,13 @@ bool add_inputs(const Part& part) {
       store(to[1] + at, apart);
       store(to[2] + at, sub(a11, a21));
       store(to[3] + at, all);
-      most[0] = max(most[0], max(abs(a11), abs(a12)));
-      most[1] = max(most[1], max(abs(a21), abs(a22)));
+      most[0] = max(most[0], abs(a11)), most[1] = max(most[1], abs(a12));
+      most[2] = max(most[2], abs(a21)), most[3] = max(most[3], abs(a22));
       watch = fma(all, zero(), watch);
     }
-    if (row < part.rest() && are_unlike(most[0], most[1])) return false;
+    if (are_unlike(most[0], most[1])) return false;
+    if (row >= part.rest()) continue;
+    if (are_unlike(most[2], most[3]) || are_unlike(max(most[0], most[1]), max(most[2], most[3]))) return false;
   }
   return is_zero(watch);
 }
