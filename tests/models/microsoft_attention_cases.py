@@ -22,7 +22,9 @@ def projected(np, new):
     past, both = new(2, BATCH, HEADS, PAST, SIZE), ('y', 'present')
     bias, fixed = new(BATCH, HEADS, LENGTH, LENGTH), ('w', 'b')
     yield Case('Attention', op, base, more, order=order, constants=fixed)
-    yield Case('Attention-no-bias', op, {name: base[name] for name in 'xw'}, more, order=order, constants=fixed)
+    heads = (base['x'] @ base['w']).reshape(BATCH, LENGTH, 3, HEADS, SIZE)
+    yield Case('Attention-no-bias', op, {name: base[name] for name in 'xw'}, more, order=order, constants=fixed,
+               expected=[plain(np, *np.moveaxis(heads, 2, 0))])
     yield Case('Attention-causal', op, base, {**more, 'unidirectional': 1, 'scale': 0.3}, order=order,
                constants=fixed)
     yield Case('Attention-present', op, base, {**more, 'unidirectional': 1}, both, order, fixed)
