@@ -33,7 +33,9 @@ struct DimProgram::Reader {
     }
     const size_t begin = at;
     while (at < text.size() && std::string_view("*+-()/").find(text[at]) == std::string_view::npos) ++at;
-    const auto found = program.symbols_.find(std::string(text.substr(begin, at - begin)));
+    const std::string name(text.substr(begin, at - begin));
+    if (program.allowed_ == Symbols::any) return program.put({Kind::symbol, program.symbol(name), 0});
+    const auto found = program.symbols_.find(name);
     return found == program.symbols_.end() ? none : program.put({Kind::symbol, found->second, 0});
   }
   int term() {
@@ -77,6 +79,19 @@ int DimProgram::add(const Dim& dim) {
   Reader reader{*this, text};
   const int result = reader.sum();
   return reader.at == text.size() ? result : none;
+}
+
+bool DimProgram::rises(int64_t place) const {
+  const auto [kind, left, right] = operations_[static_cast<size_t>(place)];
+  switch (kind) {
+    case Kind::constant: return left >= 0;
+    case Kind::symbol: return true;
+    case Kind::sum:
+    case Kind::product: return rises(left) && rises(right);
+    case Kind::difference: return rises(left) && operations_[static_cast<size_t>(right)].kind == Kind::constant;
+    case Kind::floor_quotient: return right > 0 && rises(left);
+  }
+  return false;
 }
 
 bool DimProgram::evaluate(std::span<const int64_t> symbols, std::vector<int64_t>& values) const {

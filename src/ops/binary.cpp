@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "ir/dim_program.h"
 #include "ops/dispatch.h"
 #include "ops/expression.h"
 #include "ops/expression_list.h"
@@ -60,13 +61,20 @@ void infer_mul(Inference& ctx) {
     return a * b;
   });
 }
+/// Whether a symbol is taken away in a size, so that it may be negative.
+bool falls(const Dim& size) {
+  ir::DimProgram program(ir::DimProgram::Symbols::any);
+  const int place = program.add(size);
+  return place == ir::DimProgram::none || !program.rises(place);
+}
 void infer_div(Inference& ctx) {
   infer_arithmetic(ctx, [](const Dim& a, const Dim& b) -> std::optional<Dim> {
     if (!b.is_constant()) return a.exact_div(b);
     if (b.value() == 0) return std::nullopt;
     if (a.is_constant()) return Dim(scalar::div(a.value(), b.value()));
-    // Symbols are sizes, so floor and truncation agree for positive divisors.
-    return b.value() > 0 ? std::optional(a.floor_div(b.value())) : std::nullopt;
+    // Symbols are sizes, so floor and truncation agree for positive divisors where none is taken away.
+    const auto exact = a.exact_div(b);
+    return exact || b.value() < 0 || falls(a) ? exact : std::optional(a.floor_div(b.value()));
   });
 }
 void infer_mod(Inference& ctx) {

@@ -58,7 +58,14 @@ class SizeNodes {
       case Kind::sum: result = apply("Add", {node(left), node(right)}); break;
       case Kind::difference: result = apply("Sub", {node(left), node(right)}); break;
       case Kind::product: result = apply("Mul", {node(left), node(right)}); break;
-      case Kind::floor_quotient: result = apply("Div", {node(left), number(right)}); break;
+      case Kind::floor_quotient: {
+        const ir::ValueId divisor = number(right);
+        result = node(left);
+        // Div truncates; Mod has the sign of the divisor.
+        if (!program_.rises(left)) result = apply("Sub", {result, apply("Mod", {result, divisor})});
+        result = apply("Div", {result, divisor});
+        break;
+      }
     }
     return nodes_[place] = result;
   }

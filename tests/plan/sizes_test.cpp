@@ -20,6 +20,14 @@ namespace {
 
 using namespace test;
 
+TEST(DimProgram, TellsWhetherSymbolsAreTakenAway) {
+  ir::DimProgram program(ir::DimProgram::Symbols::any);
+  for (const char* text : {"N", "2*N+1", "(N-1)//2", "N*M", "(3*N+(M)//2)//4"})
+    EXPECT_TRUE(program.rises(program.add(*ir::Dim::parse(text)))) << text;
+  for (const char* text : {"-N", "4-N", "(-N)//4", "N-M", "2*N-(M)//2"})
+    EXPECT_FALSE(program.rises(program.add(*ir::Dim::parse(text)))) << text;
+}
+
 TEST(DimProgram, GivesTheValuesOfItsText) {
   ir::DimProgram program;
   const int n = program.symbol("N"), h = program.symbol("H");
