@@ -3,7 +3,6 @@
 
 #include "backends/kernel.h"
 #include "backends/cpu/attention_heads.h"
-#include "backends/cpu/dense.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/kernels/f32/panels.h"
 #include "backends/cpu/kernels/f32/rows.h"
@@ -148,27 +147,8 @@ class BlocksStep : public backends::Step {
   int threads_;
 };
 
-Reason refuses(const Problem& problem) {
-  if (!backends::all_of(problem, DType::f32)) return {Reason::element_type, "elements", "f32"};
-  const Dims& q = problem.inputs[0].dims;
-  if (q.rank() < 2 || q.rank() > 8) return {Reason::shape, "the queries", "two to eight axes"};
-  for (size_t at = 0; at < 3; ++at)
-    if (problem.inputs[at].dims.elements() == 0) return Reason::empty;
-  return {};
-}
-/// What has rows of numbers side by side is taken as it lies, the rest is copied.
-std::unique_ptr<backends::Step> make(const Problem& problem) {
-  Problem seen = problem, copied = problem;
-  const auto take = [](const Operand& given, Operand& as_seen, Operand& as_copied, bool takes_rows) {
-    (takes_rows && given.rows_contiguous() ? as_copied : as_seen).strides = backends::dense_strides(given.dims);
-  };
-  for (size_t at = 0; at < problem.inputs.size(); ++at)
-    if (problem.inputs[at]) take(problem.inputs[at], seen.inputs[at], copied.inputs[at], at < 3);
-  take(problem.outputs[0], seen.outputs[0], copied.outputs[0], true);
-  return with_dense_copies(copied, std::make_unique<BlocksStep>(seen));
-}
-
-const backends::KernelRegistrar registered({"tenon:DotAttention", "blocks", 1, refuses_any<refuses>, make, "direct"});
+const backends::KernelRegistrar registered({"tenon:DotAttention", "blocks", 1, refuses_any<refuses_heads>,
+                                            make_on_heads<BlocksStep>, "direct"});
 
 }  // namespace
 }  // namespace tenon::cpu::attention

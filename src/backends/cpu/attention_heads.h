@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <array>
+#include <memory>
 
+#include "backends/cpu/dense.h"
 #include "backends/problem.h"
 
 /// What kernels of tenon:DotAttention share.
@@ -55,5 +57,30 @@ class AttentionMask {
   int column_ = 0;
   bool is_there_ = false;
 };
+
+/// Why kernels of whole heads do not take a problem, if so.
+inline backends::Reason refuses_heads(const backends::Problem& problem) {
+  using backends::Reason;
+  if (!backends::all_of(problem, DType::f32)) return {Reason::element_type, "elements", "f32"};
+  const Dims& q = problem.inputs[0].dims;
+  if (q.rank() < 2 || q.rank() > 8) return {Reason::shape, "the queries", "two to eight axes"};
+  for (size_t at = 0; at < 3; ++at)
+    if (problem.inputs[at].dims.elements() == 0) return Reason::empty;
+  return {};
+}
+
+/// A step on heads. What has rows of numbers side by side is taken as it lies, the rest is copied.
+template <class Step>
+std::unique_ptr<backends::Step> make_on_heads(const backends::Problem& problem) {
+  backends::Problem seen = problem, copied = problem;
+  const auto take = [](const backends::Operand& given, backends::Operand& as_seen, backends::Operand& as_copied,
+                       bool takes_rows) {
+    (takes_rows && given.rows_contiguous() ? as_copied : as_seen).strides = backends::dense_strides(given.dims);
+  };
+  for (size_t at = 0; at < problem.inputs.size(); ++at)
+    if (problem.inputs[at]) take(problem.inputs[at], seen.inputs[at], copied.inputs[at], at < 3);
+  take(problem.outputs[0], seen.outputs[0], copied.outputs[0], true);
+  return with_dense_copies(copied, std::make_unique<Step>(seen));
+}
 
 }  // namespace tenon::cpu
